@@ -6,19 +6,19 @@
 
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "control/fdb_commands.h"
+#include "control/neighbor_commands.h"
 #include "control/peer_commands.h"
+#include "control/ves_metrics.h"
+#include "control/vport_commands.h"
 
 namespace eoib {
 namespace {
-
-// Packet buffers for each VES: full send and receive queues of its QP, two batches in the forwarder, whose last frames may be
-// large, and all frames that wait for a path or for segments.
-constexpr size_t kBuffersPerVes =
-    512 + 512 + 2 * (Forwarder::kBatch + kMaxSegments) + HeldFrames::kMaxBuffers + Forwarder::kReassemblyBuffers;
 
 std::string HostName() {
   char name[HOST_NAME_MAX + 1] = "";
@@ -26,65 +26,54 @@ std::string HostName() {
   return std::string(name).substr(0, VPortMessage::kMaxHostName);
 }
 
-// Sized for the largest InfiniBand MTU, not the port's present one: the port may come up with a larger MTU later.
-const size_t kLargestFrame = MtuBytes(static_cast<uint8_t>(IbMtu::k4096)) - kEoibHeaderSize;
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Agent>> Agent::Create(const AgentConfig& config, std::unique_ptr<Hca> hca, StateDir* state,
                                                      const PortFactory& make_port, EventLoop* loop, const Clock* clock) {
   if (absl::Status status = CheckLinkLayer(config, hca.get()); !status.ok()) return status;
-  auto agent = std::unique_ptr<Agent>(new Agent(loop));
+  auto agent = std::unique_ptr<Agent>(new Agent(loop, state, make_port));
   auto fabric = FabricPort::Open(std::move(hca), loop, clock);
   if (!fabric.ok()) return fabric.status();
   agent->fabric_ = *std::move(fabric);
-  absl::Status status = agent->Open(config, state, make_port);
-  if (!status.ok()) return status;
+  if (absl::Status status = agent->Open(); !status.ok()) return status;
+  if (absl::Status status = agent->Apply(config); !status.ok()) return status;
   return agent;
 }
 
 Agent::~Agent() {
+  loop_->Cancel(lost_timer_);
   worker_.reset();  // first: it runs the forwarders of the VESes
-  for (int fd : watched_) loop_->Remove(fd);
   if (fabric_ == nullptr) return;
-  for (const std::unique_ptr<Ves>& ves : veses_) fabric_->Remove(ves.get());
-  veses_.clear();  // they return their buffers to the pool
-  pool_.reset();
-}
-
-absl::Status Agent::Open(const AgentConfig& config, StateDir* state, const PortFactory& make_port) {
-  const FabricPort::Resources& resources = fabric_->resources();
-  auto pool = BufferPool::Create(resources.hca, resources.pd, kBuffersPerVes * config.veses.size(), kLargestFrame);
-  if (!pool.ok()) return pool.status();
-  pool_ = *std::move(pool);
-  const absl::StatusOr<AgentIdentity> identity = LoadAgentIdentity(*state);
-  if (!identity.ok()) return identity.status();
-  if (config.fdb_limit.has_value()) fdb_budget_ = std::make_unique<FdbBudget>(*config.fdb_limit);
-  for (const VesConfig& ves_config : config.veses) {
-    auto ves = Ves::Create(
-        ves_config, {resources, pool_.get(), [this] { fabric_->RebuildSoon(); }, fdb_budget_.get(), *identity, HostName()});
-    if (!ves.ok()) return ves.status();
-    fabric_->Add(ves->get());
-    veses_.push_back(*std::move(ves));
-  }
-  for (const VPortConfig& vport : config.vports) {
-    absl::Status status = OpenVPort(vport, state, make_port);
-    if (!status.ok()) return status;
-  }
-  return MakeWorker();
-}
-
-absl::Status Agent::MakeWorker() {
-  worker_ = std::make_unique<Worker>();
-  absl::Status status;
   for (const std::unique_ptr<Ves>& ves : veses_) {
-    status.Update(worker_->Add(ves->forwarder()));
-    status.Update(loop_->Add(ves->punt_fd(), EPOLLIN, [ves = ves.get()](uint32_t) { ves->RunPunts(); }));
-    watched_.push_back(ves->punt_fd());
+    loop_->Remove(ves->punt_fd());
+    fabric_->Remove(ves.get());
   }
+  veses_.clear();
+}
+
+absl::Status Agent::Open() {
+  const absl::StatusOr<AgentIdentity> identity = LoadAgentIdentity(*state_);
+  if (!identity.ok()) return identity.status();
+  identity_ = *identity;
+  worker_ = std::make_unique<Worker>();
   fabric_->SetWorker({[this] { worker_->Stop(); }, [this](FabricPortClient* client) { return WatchEndpointOf(client); },
                       [this] { worker_->Start(); }});
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Ves>> Agent::MakeVes(const VesConfig& config) {
+  return Ves::Create(config, {fabric_->resources(), [this] { fabric_->RebuildSoon(); }, &fdb_budget_, identity_, HostName()});
+}
+
+absl::Status Agent::Watch(Ves* ves) {
+  absl::Status status = worker_->Add(ves->forwarder());
+  status.Update(loop_->Add(ves->punt_fd(), EPOLLIN, [ves](uint32_t) { ves->RunPunts(); }));
   return status;
+}
+
+void Agent::Unwatch(Ves* ves) {
+  loop_->Remove(ves->punt_fd());
+  worker_->Remove(ves->forwarder());
 }
 
 // Only VESes have forwarders on the worker. Other clients (IPoIB links) poll their own endpoints.
@@ -113,29 +102,29 @@ absl::Status Agent::CheckLinkLayer(const AgentConfig& config, Hca* hca) {
   return absl::OkStatus();
 }
 
-absl::Status Agent::OpenVPort(const VPortConfig& config, StateDir* state, const PortFactory& make_port) {
-  const absl::StatusOr<std::vector<Ves*>> veses = FindVeses(config.ves);
-  if (!veses.ok()) return absl::InvalidArgumentError(absl::StrCat("vPort ", config.name, ": ", veses.status().message()));
-  Ves* const ves = veses->front();
+absl::StatusOr<VPort> Agent::MakeVPort(const VPortConfig& config, const Ves& ves) {
   MacAddr mac;
   if (config.mac.has_value()) {
     mac = *config.mac;
-  } else {
-    const absl::StatusOr<MacAddr> kept = state->MacFor(config.name);
+  } else if (config.type != "netdev") {  // the stations behind a netdev have MACs of their own
+    const absl::StatusOr<MacAddr> kept = state_->MacFor(config.name);
     if (!kept.ok()) return kept.status();
     mac = *kept;
   }
-  absl::StatusOr<VPort> vport = make_port(config, mac, ves->InterfaceMtu(config), fabric_.get());
-  if (!vport.ok()) return vport.status();
-  return ves->AddVPort(*std::move(vport));
+  return make_port_(config, mac, ves.InterfaceMtu(config), ves, fabric_.get());
 }
 
 void Agent::Start() {
   worker_->Start();
+  started_ = true;
+  look_for_lost_at_ = loop_->Now();
+  lost_timer_ = loop_->AddDeadline([this] { return look_for_lost_at_; }, [this] { RemakeLostInterfaces(); });
   fabric_->Start();
 }
 
 void Agent::Stop(std::function<void()> done) {
+  started_ = false;
+  loop_->Cancel(lost_timer_);
   for (const std::unique_ptr<Ves>& ves : veses_) ves->Leave();
   worker_->Stop();  // it sends what is queued
   fabric_->Stop(std::move(done));
@@ -154,19 +143,62 @@ absl::StatusOr<std::vector<Ves*>> Agent::FindVeses(const std::string& name) cons
 
 // ---- Commands ---------------------------------------------------------------------------------------------------------
 
-std::string Agent::Show() const {
-  std::string text = fabric_->Show();
-  for (const std::unique_ptr<Ves>& ves : veses_) absl::StrAppend(&text, ShowVes(*ves));
-  return text;
+Answer Agent::Show() const {
+  Json json = fabric_->ToJson();
+  json["veses"] = Json::array();
+  for (const std::unique_ptr<Ves>& ves : veses_) json["veses"].push_back(VesJson(*ves));
+  return Answer(json, [](const Json& shown) {
+    std::string text = FabricPort::ShowText(shown);
+    for (const Json& ves : shown["veses"]) text += VesText(ves);
+    return text;
+  });
+}
+
+// A VES without vPorts joins nothing.
+std::string Agent::StatusLine() const {
+  size_t used = 0, joined = 0, vports = 0;
+  for (const std::unique_ptr<Ves>& ves : veses_) {
+    vports += ves->vports().size();
+    used += ves->vports().empty() ? 0 : 1;
+    joined += ves->group().joined().has_value() ? 1 : 0;
+  }
+  return absl::StrCat("VESes joined: ", joined, " of ", used, "; vPorts: ", vports);
 }
 
 void Agent::RegisterCommands(CommandRegistry* registry) {
   registry->RegisterText("show", "the HCA port, VESes and vPorts", [this] { return Show(); });
   const VesFinder finder = [this](const std::string& name) { return FindVeses(name); };
   RegisterVesCommands(finder, registry);
+  RegisterVPortCommands(finder, registry);
   RegisterPeerCommands(finder, registry);
+  RegisterNeighborCommands(finder, registry);
   RegisterFdbCommands(finder, registry);
   fabric_->RegisterCommands(registry);
+  fabric_->SetVPortFilterFinder([this](const std::string& name) { return FindCaptureFilter(name); });
+  registry->MarkReadOnly({"show"});
+}
+
+absl::StatusOr<CaptureFilter::VPort> Agent::FindCaptureFilter(const std::string& name) const {
+  const VPort* vport = nullptr;
+  const Ves* const ves = FindVPort(name, &vport);
+  if (ves != nullptr) return CaptureFilterOf(*ves, *vport);
+  std::vector<std::string> names;
+  for (const std::unique_ptr<Ves>& each : veses_) {
+    for (const VPort& other : each->vports()) names.push_back(other.config.name);
+  }
+  return absl::NotFoundError(absl::StrCat("no vPort \"", name, "\"; there is: ", absl::StrJoin(names, ", ")));
+}
+
+void Agent::RegisterMetrics(MetricRegistry* registry) {
+  registry->Register([this](MetricSet* metrics) { Collect(metrics); });
+}
+
+void Agent::Collect(MetricSet* metrics) const {
+  const Hca& hca = *fabric_->resources().hca;
+  metrics->Info("agent", "the agent's id in the vPort protocol, its host and its HCA port",
+                {{"id", identity_.id.ToString()}, {"host", HostName()}, {"hca", hca.name()}});
+  CollectHca(hca, metrics);
+  for (const std::unique_ptr<Ves>& ves : veses_) CollectVes(*ves, metrics);
 }
 
 }  // namespace eoib

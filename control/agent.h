@@ -7,29 +7,35 @@
 #define EOIB_CONTROL_AGENT_H_
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "control/config.h"
+#include "control/config_diff.h"
 #include "control/daemon/command_registry.h"
 #include "control/daemon/event_loop.h"
+#include "control/daemon/metric_set.h"
 #include "control/fabric_port.h"
 #include "control/state_dir.h"
 #include "control/ves.h"
-#include "vswitch/fabric/buffer_pool.h"
 #include "vswitch/fabric/hca.h"
 #include "vswitch/worker.h"
 
 namespace eoib {
 
+class WorkerPause;
+
 class Agent final {
  public:
-  // Makes the Ethernet interface of a vPort, with that MAC and MTU; `config.type` says which kind. A port that has queue pairs
-  // of its own adds itself to `fabric`, which outlives it.
-  using PortFactory = std::function<absl::StatusOr<VPort>(const VPortConfig& config, MacAddr mac, int mtu, FabricPort* fabric)>;
+  // Makes the Ethernet interface of a vPort of `ves`, with that MAC and MTU; `config.type` says which kind. A port that has
+  // queue pairs of its own adds itself to `fabric`, which outlives it. The agent calls it as long as it lives.
+  using PortFactory =
+      std::function<absl::StatusOr<VPort>(const VPortConfig& config, MacAddr mac, int mtu, const Ves& ves, FabricPort* fabric)>;
 
   // Opens everything that `config` names, or nothing: a failure leaves no interface behind. A missing link, subnet manager or
   // P_Key is no failure: the VES waits for it without carrier. `state`, `loop` and `clock` outlive the agent.
@@ -46,28 +52,82 @@ class Agent final {
   // Stops forwarding and leaves the groups. The loop calls `done` when the SA has answered or given up.
   void Stop(std::function<void()> done);
 
-  // show, fdb/..., peers, vport/show, stats, drops, hca, capture/start, capture/stop. The registry must not run them after the
+  // Save the learned MACs in the state directory, after Stop, and restore them in the next run, before Start. Not for a
+  // gateway: the other one of its pair may have taken over the MACs behind it.
+  void SaveMacs() const;
+  void RestoreSavedMacs();
+
+  // Brings the agent from its present configuration to `next`, or leaves everything as it was: an error says why. Untouched
+  // vPorts go on; ConfigDiff says which are touched.
+  absl::Status Apply(const AgentConfig& next);
+  const AgentConfig& config() const { return config_; }
+
+  // For the service manager's status line: "VESes joined: 1 of 2; vPorts: 14".
+  std::string StatusLine() const;
+  // Whether the worker has taken a turn since the last call, which wakes it for the next one.
+  bool MakesProgress() { return worker_->MakesProgress(); }
+
+  // show, fdb/..., peers, vport/list, stats, drops, hca, capture/start, capture/stop. The registry must not run them after the
   // agent is gone.
   void RegisterCommands(CommandRegistry* registry);
+  // The HCA port, VESes and vPorts. The registry must not collect after the agent is gone.
+  void RegisterMetrics(MetricRegistry* registry);
 
  private:
-  explicit Agent(EventLoop* loop) : loop_(loop) {}
+  // A change of the configuration on its way.
+  struct Change {
+    const AgentConfig* next;
+    ConfigDiff diff;
+    std::vector<std::unique_ptr<Ves>> new_veses;  // the worker does not know them yet
+    std::vector<std::unique_ptr<Ves>> old_veses;  // nor these any more
+    std::map<std::string, VPort> vports;          // that are in no VES now: new, changed or removed ones, by name
+  };
 
-  absl::Status Open(const AgentConfig& config, StateDir* state, const PortFactory& make_port);
+  Agent(EventLoop* loop, StateDir* state, PortFactory make_port)
+      : loop_(loop), state_(state), make_port_(std::move(make_port)) {}
+
+  absl::Status Open();
   static absl::Status CheckLinkLayer(const AgentConfig& config, Hca* hca);
-  absl::Status OpenVPort(const VPortConfig& config, StateDir* state, const PortFactory& make_port);
-  absl::Status MakeWorker();
+  absl::StatusOr<std::unique_ptr<Ves>> MakeVes(const VesConfig& config);
+  absl::StatusOr<VPort> MakeVPort(const VPortConfig& config, const Ves& ves);
+  absl::Status Watch(Ves* ves);
+  void Unwatch(Ves* ves);
+
+  absl::Status ChangeTo(const AgentConfig& next);
+  void GoBackTo(AgentConfig before);
+  AgentConfig PresentConfig() const;
+  void RemakeLostInterfaces();
+  absl::Status CheckMacs(const Change& change) const;
+  absl::Status Prepare(Change* change);
+  absl::Status MakeNewVPorts(Change* change);
+  void TellThatTheyLeave(const Change& change);
+  absl::Status Commit(Change* change, WorkerPause* pause);
+  void Detach(const std::string& name, Change* change);
+  void ExchangeVeses(Change* change);
+  absl::Status Attach(const std::string& name, Change* change);
+  void SetUpTouched(const ConfigDiff::Names& names);
+  void Finish(Change* change);
+  Ves* FindVes(const std::string& name) const;  // or null
+  // The VES of a vPort; null if there is no such vPort. Sets *vport.
+  Ves* FindVPort(const std::string& name, const VPort** vport) const;
   absl::Status WatchEndpointOf(const FabricPortClient* client);
   absl::StatusOr<std::vector<Ves*>> FindVeses(const std::string& name) const;
-  std::string Show() const;
+  Answer Show() const;
+  void Collect(MetricSet* metrics) const;
+  absl::StatusOr<CaptureFilter::VPort> FindCaptureFilter(const std::string& name) const;
 
   EventLoop* const loop_;
+  StateDir* const state_;
+  const PortFactory make_port_;
+  AgentConfig config_;
+  AgentIdentity identity_;
   std::unique_ptr<FabricPort> fabric_;
-  std::unique_ptr<FdbBudget> fdb_budget_;  // null without a limit for the host
-  std::unique_ptr<BufferPool> pool_;
+  FdbBudget fdb_budget_;
   std::vector<std::unique_ptr<Ves>> veses_;
   std::unique_ptr<Worker> worker_;
-  std::vector<int> watched_;
+  EventLoop::TimerId lost_timer_ = 0;
+  absl::Time look_for_lost_at_ = absl::InfiniteFuture();
+  bool started_ = false;  // between Start and Stop: the worker runs
 };
 
 }  // namespace eoib

@@ -256,7 +256,7 @@ TEST_F(AgentHcaTest, ErrorsOfMissingPermissionsSayWhatToDo) {
     hca->Fail(row.verb, row.error);
     const auto agent = Agent::Create(
         ParseConfig("[[ves]]\nname = \"blue\"\npkey = 0x8001\n", "test").value(), std::move(hca), state.get(),
-        [](const VPortConfig&, MacAddr, int, FabricPort*) -> absl::StatusOr<VPort> { abort(); }, &loop, &clock_);
+        [](const VPortConfig&, MacAddr, int, const Ves&, FabricPort*) -> absl::StatusOr<VPort> { abort(); }, &loop, &clock_);
     ASSERT_FALSE(agent.ok());
     for (const char* part : row.parts) EXPECT_THAT(std::string(agent.status().message()), HasSubstr(part));
   }

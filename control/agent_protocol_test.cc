@@ -182,13 +182,18 @@ TEST_F(AgentProtocolTest, LaterOfTwoClaimantsStopsAfterFiveLostClaims) {
   Host *h1 = AddHost("h1", kOneVes), *h2 = AddHost("h2", kOneVes), *h3 = AddHost("h3", kOneVes);
   ASSERT_TRUE(AllJoined());
   ASSERT_TRUE(Speaks(h1, kC, h3));
+  ASSERT_TRUE(Until([&] { return h2->OriginOf(kC) == "announced"; })) << "h2 would not know that it came later";
   const auto is_told = [](Host* host, Host* other) {
     const std::string events = host->Command("fdb/monitor", {"blue"});
     return absl::StrContains(events, absl::StrCat("duplicate  MAC ", kC.ToString(), " in VLAN 0 is on this host and on ")) &&
            absl::StrContains(events, IdOf(other));
   };
   // Each takes it back in turn, after the hold-down, and before the other one counts as silent.
-  const auto has = [&](Host* host) { return IsAt(h3, kC, host->Qpn()) && h3->OriginOf(kC) == "announced"; };
+  const auto has = [&](Host* host) {
+    Host* const loser = host == h1 ? h2 : h1;
+    return IsAt(h3, kC, host->Qpn()) && h3->OriginOf(kC) == "announced" && IsAt(loser, kC, host->Qpn()) &&
+           loser->OriginOf(kC) == "announced";
+  };
   const auto takes = [&](Host* host) {
     Pass(absl::Milliseconds(300));
     const absl::Time end = clock_.Now() + absl::Milliseconds(600);
@@ -298,9 +303,12 @@ TEST_F(AgentProtocolTest, SilentAgentThatGetsTrafficIsLost) {
   ASSERT_TRUE(IsAnnounced(h1, kB, h2));
   ExpectUnicast(h1, h2, kB, /*floods=*/false);  // its path is known
   ASSERT_TRUE(Speaks(h2, kB, h1));
-  Pass(absl::Seconds(1));  // all of that is noted
+  uint64_t sent = 0;
+  do {  // until all of that is noted, and measured by a probe
+    sent = h1->Stat("protocol_unicast_messages");
+    Pass(absl::Seconds(1));
+  } while (h1->Stat("protocol_unicast_messages") != sent);
   Isolate("h2");
-  const uint64_t sent = h1->Stat("protocol_unicast_messages");
   std::vector<absl::Duration> at;  // of the probes and the verdict
   const absl::Time start = clock_.Now();
   while (at.size() < 4 && clock_.Now() < start + absl::Seconds(10)) {

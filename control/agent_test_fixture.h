@@ -75,7 +75,9 @@ class Host {
     prepare(hca_);
     agent_ = Agent::Create(
                  config, std::move(hca), state_.get(),
-                 [this](const VPortConfig& vport, MacAddr mac, int mtu, FabricPort*) { return MakePort(vport, mac, mtu); },
+                 [this](const VPortConfig& vport, MacAddr mac, int mtu, const Ves&, FabricPort*) {
+                   return MakePort(vport, mac, mtu);
+                 },
                  &loop_, clock)
                  .value();
     agent_->RegisterCommands(&commands_);
@@ -83,6 +85,7 @@ class Host {
       if (!may_be_lost) ADD_FAILURE() << "the agent asks for a restart: " << why;
       lost.push_back(why);
     });
+    agent_->RestoreSavedMacs();
     agent_->Start();
   }
 
@@ -125,6 +128,11 @@ class Host {
            Stat("egress_copies") == Stat("transmitted") + Stat("egress_drops");
   }
   Agent* agent() { return agent_.get(); }
+  // Changes the agent's configuration.
+  absl::Status Apply(const std::string& toml) { return agent_->Apply(ParseConfig(toml, "test").value()); }
+  // Which interfaces cannot be made, and what was removed.
+  std::function<bool(const VPortConfig& config)> is_broken = [](const VPortConfig&) { return false; };
+  std::vector<std::string> removed_interfaces;
   softhca::SoftPort* soft_port() { return soft_port_; }
   FaultyHca* hca() { return hca_; }
   // The reasons for which the agent asked to be restarted.
@@ -145,8 +153,14 @@ class Host {
 
  private:
   absl::StatusOr<VPort> MakePort(const VPortConfig& config, MacAddr mac, int mtu) {
+    if (is_broken(config)) return absl::InternalError("make " + config.name + ": broken");
     VPort vport;
     vport.config = config;
+    vport.is_new = true;
+    vport.remove_interface = [this, name = config.name] {
+      removed_interfaces.push_back(name);
+      return absl::OkStatus();
+    };
     auto port = std::make_unique<TestPort>(config.name, mac);
     ports_[config.name] = port.get();
     mtus_[config.name] = mtu;

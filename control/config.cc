@@ -12,6 +12,7 @@
 
 // After everything else.
 #include "control/config_reader.h"
+#include "control/netdev_config.h"
 
 namespace eoib {
 
@@ -98,6 +99,7 @@ class VesReader {
   void ReadKeys(VesConfig* ves) {
     if (const auto pkey = reader_.IntegerOrString("pkey", 1, 0xffff, "it is a P_Key from 0x0001 to 0xffff such as 0x8001")) {
       ves->pkey = PKey(static_cast<uint16_t>(*pkey));
+      reader_.CheckPKeyPrefix("pkey", *pkey);
       if (!ves->pkey.IsValid()) reader_.Wrong("pkey", "0x8000 names no partition; its low 15 bits must not be 0");
     }
     if (const auto qkey = reader_.IntegerOrString("qkey", 0x8000'0000, 0xffff'ffff,
@@ -158,8 +160,8 @@ class VPortReader {
  public:
   VPortReader(const toml::table& table, Mistakes* mistakes) : reader_(table, "vport", mistakes) {
     CheckKeys(table, " in [[vport]]",
-              {"name", "ves", "type", "mac", "mode", "access_vlan", "trunk_vlans", "native_vlan", "static_macs", "mtu",
-               "fdb_limit", "sticky", "pin_mac"},
+              {"name", "ves", "type", "netdev", "mac", "mode", "access_vlan", "trunk_vlans", "native_vlan", "static_macs",
+               "mtu", "fdb_limit", "sticky", "pin_mac", "up"},
               mistakes);
     reader_.Require("name", "\"eoib0\", which is also its interface's name");
     reader_.Require("ves", "the name of a [[ves]]");
@@ -171,13 +173,16 @@ class VPortReader {
     ReadName(reader_, IsNetdevName,
              "it is an interface's name: 1 to 15 bytes, without spaces, '/', ':' and '%', and not \"all\" or \"default\"",
              &vport.name);
-    if (reader_.OneOf("type", {"tap", "test"}) == 1u) vport.type = "test";
+    constexpr const char* kTypes[] = {"tap", "test", "netdev"};
+    if (const auto type = reader_.OneOf("type", {"tap", "test", "netdev"})) vport.type = kTypes[*type];
+    ReadNetdev(reader_, &vport);
     vport.mac = reader_.Mac("mac");
     vport.static_macs = reader_.Macs("static_macs");
     if (const auto mtu = reader_.Integer("mtu", kMinMtu, kMaxMtu, " bytes")) vport.mtu = static_cast<int>(*mtu);
     if (const auto limit = reader_.Integer("fdb_limit", 1, kMaxFdbLimit, " MAC addresses")) vport.fdb_limit = *limit;
     vport.sticky = reader_.Bool("sticky").value_or(false);
     vport.pin_mac = reader_.Bool("pin_mac").value_or(true);
+    vport.up = reader_.Bool("up").value_or(true);
     const VesConfig* ves = ReadVes(veses, &vport);
     if (ReadMode(&vport)) vport.vlan.mode == PortMode::kTrunk ? ReadTrunk(ves, &vport.vlan) : ReadAccess(ves, &vport.vlan);
     const bool is_limited = vport.fdb_limit.has_value() || (ves != nullptr && ves->vport_fdb_limit.has_value());
@@ -261,13 +266,13 @@ void CheckVesesDiffer(const std::vector<VesConfig>& veses, Mistakes* mistakes) {
   std::map<uint16_t, const VesConfig*> partitions;
   for (const VesConfig& ves : veses) {
     if (const auto [first, fresh] = lines.emplace(ves.name, ves.line); !fresh && !ves.name.empty()) {
-      mistakes->Add(ves.line, absl::StrCat("a second VES \"", ves.name, "\", the first is on line ", first->second,
-                                           "; each needs a name of its own"));
+      mistakes->Add(ves.line, absl::StrCat("a second VES \"", ves.name, "\", the first is on ",
+                                           mistakes->Mention(first->second), "; each needs a name of its own"));
     }
     if (!ves.pkey.IsValid()) continue;
     if (const auto [first, fresh] = partitions.emplace(ves.pkey.base(), &ves); !fresh) {
-      mistakes->Add(ves.line, absl::StrCat("VES \"", ves.name, "\" has the partition of VES \"", first->second->name,
-                                           "\" on line ", first->second->line, " (P_Key ", ves.pkey.ToString(),
+      mistakes->Add(ves.line, absl::StrCat("VES \"", ves.name, "\" has the partition of VES \"", first->second->name, "\" on ",
+                                           mistakes->Mention(first->second->line), " (P_Key ", ves.pkey.ToString(),
                                            "); a partition is one VES: give it another pkey"));
     }
   }
@@ -293,7 +298,7 @@ class MacClaims {
     if (fresh || first->second == &vport) return true;
     mistakes_->Add(vport.line,
                    absl::StrCat(what, mac.ToString(), " of vPort \"", vport.name, "\" is also at vPort \"", first->second->name,
-                                "\" of the same VES on line ", first->second->line, "; each needs its own"));
+                                "\" of the same VES on ", mistakes_->Mention(first->second->line), "; each needs its own"));
     return false;
   }
 
@@ -307,8 +312,8 @@ void CheckVPortsDiffer(const std::vector<VPortConfig>& vports, Mistakes* mistake
   for (const VPortConfig& vport : vports) {
     claims.Claim(vport);
     if (const auto [first, fresh] = lines.emplace(vport.name, vport.line); !fresh && !vport.name.empty()) {
-      mistakes->Add(vport.line, absl::StrCat("a second vPort \"", vport.name, "\", the first is on line ", first->second,
-                                             "; each needs a name of its own"));
+      mistakes->Add(vport.line, absl::StrCat("a second vPort \"", vport.name, "\", the first is on ",
+                                             mistakes->Mention(first->second), "; each needs a name of its own"));
     }
   }
 }
@@ -328,6 +333,7 @@ AgentConfig ReadRoot(const toml::table& root, const ConfigExtension& extension, 
   }
   extension.read(root, &config, mistakes);
   CheckVPortsDiffer(config.vports, mistakes);
+  CheckNetdevsDiffer(config.vports, mistakes);
   if (config.veses.empty() && mistakes->empty()) {
     mistakes->Add(1, absl::StrCat("there is no VES; the least that works is:\n", extension.example));
   }
@@ -337,18 +343,24 @@ AgentConfig ReadRoot(const toml::table& root, const ConfigExtension& extension, 
 }  // namespace
 
 absl::StatusOr<AgentConfig> ParseConfig(absl::string_view toml, absl::string_view source) {
-  return ParseConfigWith(toml, source, {"", kExample, [](const toml::table&, AgentConfig*, Mistakes*) {}});
+  return ParseConfig(ConfigText::Of(toml, source));
 }
+
+absl::StatusOr<AgentConfig> ParseConfig(const ConfigText& config) {
+  return ParseConfigWith(config, {"", kExample, [](const toml::table&, AgentConfig*, Mistakes*) {}});
+}
+
+absl::StatusOr<ConfigText> LoadConfigText(const std::string& path) { return ConfigText::Load(path, kExample); }
 
 absl::StatusOr<AgentConfig> LoadConfig(const std::string& path) {
-  const absl::StatusOr<std::string> text = ReadConfigFile(path, kExample);
-  return text.ok() ? ParseConfig(*text, path) : text.status();
+  const absl::StatusOr<ConfigText> text = LoadConfigText(path);
+  return text.ok() ? ParseConfig(*text) : text.status();
 }
 
-absl::StatusOr<AgentConfig> ParseConfigWith(absl::string_view toml, absl::string_view source,
-                                            const ConfigExtension& extension) {
-  Mistakes mistakes(source);
-  const toml::parse_result parsed = toml::parse(std::string_view(toml.data(), toml.size()));
+absl::StatusOr<AgentConfig> ParseConfigWith(const ConfigText& config_text, const ConfigExtension& extension) {
+  Mistakes mistakes(config_text.lines());
+  const std::string text = config_text.text();
+  const toml::parse_result parsed = toml::parse(std::string_view(text));
   if (!parsed) {
     mistakes.Add(LineOf(parsed.error().source()),
                  absl::StrCat("this is not TOML: ", std::string(parsed.error().description())));

@@ -14,6 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
+#include "control/config_text.h"
 #include "fdb/move_damper.h"
 #include "fdb/vport_address.h"  // HeaderForm
 #include "vswitch/base/address.h"
@@ -29,6 +30,8 @@ struct GroupParameters {
   Sl sl;                              // on an Ethernet link layer: the 802.1Q priority
   uint8_t traffic_class = 0;          // on an Ethernet link layer: the IP traffic class (the upper six bits are the DSCP)
   absl::optional<uint8_t> hop_limit;  // default: 0 on InfiniBand (never routed), 64 on an Ethernet link layer
+
+  friend bool operator==(const GroupParameters&, const GroupParameters&) = default;
 };
 
 // How a VES floods: through its multicast group, or as unicast copies to all its agents, for a fabric without multicast.
@@ -54,6 +57,7 @@ struct VesConfig {
 
   // Whether this agent may send segments: it hears who takes them, and its header has a place for them.
   bool SendsSegments() const { return announce && header == HeaderForm::kEoib; }
+  friend bool operator==(const VesConfig&, const VesConfig&) = default;
 };
 
 // [[vport]]: a port of a VES on this host.
@@ -63,15 +67,19 @@ struct VPortConfig {
 
   std::string name;                  // unique; also the netdev's name, so at most 15 bytes
   std::string ves;                   // the name of its VES
-  std::string type = "tap";          // "tap" or "test"
+  std::string type = "tap";          // "tap", "netdev" or "test"
+  std::string netdev;                // if type = "netdev": the interface, which exists without the agent
   absl::optional<MacAddr> mac;       // of the netdev; default: random, kept in the state directory
   VlanPolicy vlan;                   // mode, access_vlan, trunk_vlans, native_vlan
   std::vector<MacAddr> static_macs;  // always behind it, in its access (or native) VLAN; never learned elsewhere
   absl::optional<int> mtu;           // of the netdev; default: the VES's. Larger, up to 9000, if the VES SendsSegments
   absl::optional<size_t> fdb_limit;  // of MACs learned on it; default: vport_fdb_limit, or if sticky kStickyLimit
   bool sticky = false;               // MACs learned on it neither age nor move
+  bool up = true;                    // set the interface up
   bool pin_mac = true;               // drop frames with the netdev's MAC as source that come from elsewhere
+  std::string details;               // further keys of a type of another program, as text: another text is another interface
   int line = 0;
+  friend bool operator==(const VPortConfig&, const VPortConfig&) = default;
 };
 
 struct AgentConfig {
@@ -82,7 +90,9 @@ struct AgentConfig {
 
 // `source` is the file's name in messages. kInvalidArgument: "eoibd.toml:12: ...", one line for each mistake.
 absl::StatusOr<AgentConfig> ParseConfig(absl::string_view toml, absl::string_view source);
-// kNotFound if there is no such file: the message shows a minimal one.
+absl::StatusOr<AgentConfig> ParseConfig(const ConfigText& config);
+// With the file's drop-ins. kNotFound if there is no such file: the message shows a minimal one.
+absl::StatusOr<ConfigText> LoadConfigText(const std::string& path);
 absl::StatusOr<AgentConfig> LoadConfig(const std::string& path);
 
 }  // namespace eoib

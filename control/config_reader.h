@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "control/config.h"
+#include "control/config_text.h"
 
 // After everything else.
 #include "control/table_reader.h"
@@ -24,7 +25,7 @@ struct ConfigExtension {
 };
 
 // As ParseConfig.
-absl::StatusOr<AgentConfig> ParseConfigWith(absl::string_view toml, absl::string_view source, const ConfigExtension& extension);
+absl::StatusOr<AgentConfig> ParseConfigWith(const ConfigText& config, const ConfigExtension& extension);
 // The text of a configuration file. kNotFound if there is none: the message has `example`.
 absl::StatusOr<std::string> ReadConfigFile(const std::string& path, absl::string_view example);
 

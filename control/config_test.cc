@@ -254,6 +254,8 @@ TEST(ConfigTest, RefusalsNameTheLineAndARightValue) {
       {"a VES name with a space", "[[ves]]\nname = 'a b'\npkey = 1\n", "f:2: name is \"a b\"; " + kNameRule},
       {"a VES name too long", "[[ves]]\nname = 'abcdefghijklmnopqrstuvwxyz_.-0123'\npkey = 1\n",
        "f:2: name is \"abcdefghijklmnopqrstuvwxyz_.-0123\"; " + kNameRule},
+      {"P_Key without 0x", "[[ves]]\nname='b'\npkey = 8001\n",
+       "f:3: pkey is 8001; did you mean 0x8001? For the decimal number write 0x1f41"},
       {"P_Key 0", "[[ves]]\nname='b'\npkey = 0\n", "f:3: pkey is 0; it is a P_Key from 0x0001 to 0xffff such as 0x8001"},
       {"P_Key of base 0", "[[ves]]\nname='b'\npkey = 0x8000\n",
        "f:3: pkey is 32768; 0x8000 names no partition; its low 15 bits must not be 0"},
@@ -337,7 +339,7 @@ TEST(ConfigTest, RefusalsNameTheLineAndARightValue) {
        "f:6: name is \"..\"; " + kNetdevRule},
       {"a name that /proc/sys/net keeps for itself", absl::StrCat(kBlue, "[[vport]]\nname='all'\nves='blue'\n"),
        "f:6: name is \"all\"; " + kNetdevRule},
-      {"unknown type", WithVPort("type = 'tun'\n"), "f:8: type is \"tun\"; it is \"tap\" or \"test\""},
+      {"unknown type", WithVPort("type = 'tun'\n"), "f:8: type is \"tun\"; it is \"tap\", \"test\" or \"netdev\""},
       {"mac no address", WithVPort("mac = '02:00'\n"), "f:8: mac is \"02:00\"; a MAC address is written \"02:00:5e:10:00:01\""},
       {"mac a number", WithVPort("mac = 1\n"), "f:8: mac is 1; a MAC address is written \"02:00:5e:10:00:01\""},
       {"mac of a group", WithVPort("mac = '01:00:5e:00:00:01'\n"),
@@ -474,7 +476,7 @@ TEST(ConfigExampleTest, TheShippedExampleParses) {
   ASSERT_EQ(2u, config->veses.size());
   EXPECT_EQ(PKey(0x8002), config->veses[1].pkey);
   EXPECT_EQ("0,10,100-199", config->veses[0].vlans.ToString());
-  ASSERT_EQ(3u, config->vports.size());
+  ASSERT_EQ(4u, config->vports.size());
   EXPECT_EQ(PortMode::kAccess, config->vports[0].vlan.mode);
   EXPECT_EQ(PortMode::kTrunk, config->vports[1].vlan.mode);
   EXPECT_EQ(2u, config->vports[2].static_macs.size());

@@ -1,9 +1,11 @@
 // eoibctl: the operator's tool. It sends one command to a running program through its control socket and prints the answer.
 // Exit status: 0 done, 1 no answer, 2 the command was refused or failed.
 #include <gflags/gflags.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,15 +17,23 @@
 #include "absl/types/optional.h"
 #include "control/daemon/command_client.h"
 #include "control/daemon/program.h"
+#include "control/eoibctl_capture.h"
 
 DEFINE_string(target, "", "the program to ask: NAME of the socket RUNDIR/NAME.ctl, or the PATH of a socket (default eoibd)");
 DEFINE_string(t, "", "short for --target");
 DEFINE_string(rundir, "/run/eoib", "the directory of the control sockets");
+DEFINE_bool(yes, false, "exit: do not ask, also on a terminal");
+DEFINE_bool(force, false, "capture start: overwrite an existing file");
+DEFINE_bool(json, false, "answer in JSON");
+DEFINE_bool(j, false, "short for --json");
+DEFINE_bool(s, false, "vport show: with counters");
 DEFINE_double(timeout, 10, "seconds to wait for the answer");
 DECLARE_bool(help);
 DECLARE_bool(version);
 
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 constexpr int kNoAnswer = 1, kRefused = 2;
 constexpr absl::Duration kMonitorInterval = absl::Milliseconds(200);
@@ -31,20 +41,31 @@ constexpr absl::Duration kMonitorInterval = absl::Milliseconds(200);
 constexpr absl::Duration kMonitorPause = absl::Milliseconds(10);
 
 constexpr char kUsage[] =
-    "usage: eoibctl [-t NAME|PATH] [--rundir DIR] [--timeout SECONDS] COMMAND [ARGUMENT...]\n"
+    "usage: eoibctl [-j] [-t NAME|PATH] [--rundir DIR] [--timeout SECONDS] COMMAND [ARGUMENT...]\n"
     "\n"
     "Sends a command to a running program, eoibd unless -t names another, and prints its answer.\n"
-    "  eoibctl help              lists the commands of the program\n"
+    "  eoibctl help [COMMAND]    lists the commands of the program, or explains one\n"
     "  eoibctl show              VESes and vPorts\n"
     "  eoibctl fdb show [VES]    where MAC addresses are\n"
     "  eoibctl fdb monitor VES   events of the MAC addresses, until interrupted\n"
     "  eoibctl peers [VES]       the other agents\n"
-    "  eoibctl vport show [VES]  the vPorts of all agents\n"
+    "  eoibctl neigh [VES]       the paths to other hosts\n"
+    "  eoibctl vport list [VES]  the vPorts of all agents\n"
+    "  eoibctl vport show [NAME] [-s]    the vPorts of this host and their interfaces; -s: counters\n"
+    "  eoibctl ves list          the VESes\n"
     "  eoibctl stats [VES]       frames and bytes\n"
     "  eoibctl drops [VES]       dropped frames, by reason\n"
     "  eoibctl hca               counters of the HCA port\n"
-    "  eoibctl capture start PATH, capture stop\n"
+    "  eoibctl fdb get VES VLAN MAC, fdb add|del MAC dev VPORT [vlan VLAN]\n"
+    "  eoibctl capture start PATH [vport=NAME] [mac=MAC] [vlan=VLAN] [snaplen=BYTES] [limit=SIZE] [--force], capture stop\n"
+    "  eoibctl capture start - | tshark -r -\n"
+    "  eoibctl log set LEVEL     info or warning\n"
+    "  eoibctl exit [--yes]      stops the program\n"
+    "  eoibctl ves|vport add|set|del NAME [KEY=VALUE...]\n"
+    "  eoibctl reload            apply the configuration files\n"
+    "  eoibctl config diff|save|show\n"
     "\n"
+    "  -j, --json                answer in JSON (control/schema)\n"
     "  -t, --target NAME|PATH    the program: /run/eoib/NAME.ctl, or the path of its socket (default eoibd)\n"
     "  --rundir DIR              the directory of the sockets (default /run/eoib)\n"
     "  --timeout SECONDS         how long to wait for the answer (default 10)\n"
@@ -57,18 +78,44 @@ std::string Target() {
   return FLAGS_target.empty() ? "eoibd" : FLAGS_target;
 }
 
+std::string SocketPath() { return eoib::AccessibleSocket(eoib::ControlSocketPath(Target(), FLAGS_rundir)); }
+bool WantsJson() { return FLAGS_j || FLAGS_json; }
+
+// Indented for a person; else a line for each answer.
+int PrintJson(const Json& json) {
+  const std::string text = json.dump(isatty(STDOUT_FILENO) == 1 ? 2 : -1, ' ', false, Json::error_handler_t::replace);
+  return std::puts(text.c_str()) < 0 ? kNoAnswer : 0;
+}
+
 int Print(const eoib::CommandReply& reply) {
+  if (WantsJson() && !reply.is_error) return PrintJson(Json::parse(reply.text, nullptr, false));
   std::fputs(reply.text.c_str(), reply.is_error ? stderr : stdout);
   return reply.is_error ? kRefused : 0;
 }
 
 // The program's answer; or nullopt, after printing why there is none.
 absl::optional<eoib::CommandReply> Call(const std::string& method, const std::vector<std::string>& arguments) {
-  const std::string path = eoib::ControlSocketPath(Target(), FLAGS_rundir);
-  const auto reply = eoib::CallCommand(path, method, arguments, absl::Seconds(FLAGS_timeout));
+  const auto form = WantsJson() ? eoib::AnswerForm::kJson : eoib::AnswerForm::kText;
+  const auto reply = eoib::CallCommand(SocketPath(), method, arguments, absl::Seconds(FLAGS_timeout), form);
   if (reply.ok()) return *reply;
   std::fprintf(stderr, "eoibctl: %s\n", std::string(reply.status().message()).c_str());
   return absl::nullopt;
+}
+
+// As Monitor, with an event in JSON on each line.
+int MonitorJson(const std::vector<std::string>& ves) {
+  for (std::vector<std::string> arguments = ves;;) {
+    const absl::optional<eoib::CommandReply> reply = Call("fdb/monitor", arguments);
+    if (!reply.has_value()) return kNoAnswer;
+    if (reply->is_error) return Print(*reply);
+    const Json answer = Json::parse(reply->text, nullptr, false);
+    arguments = {ves[0], answer["next"].dump()};
+    for (const Json& event : answer["events"]) {
+      if (std::puts(event.dump(-1, ' ', false, Json::error_handler_t::replace).c_str()) < 0) return kNoAnswer;
+    }
+    if (std::fflush(stdout) != 0) return kNoAnswer;
+    absl::SleepFor(answer["more"] == true ? kMonitorPause : kMonitorInterval);
+  }
 }
 
 // `fdb monitor VES`: polls for new events, so that the agent never waits for a slow reader. The first line of an answer gives
@@ -113,18 +160,47 @@ int ShowFdb(const std::vector<std::string>& arguments) {
   return 0;
 }
 
+// As ShowFdb: appends the entries after "next" to those of the VES.
+int ShowFdbJson(const std::vector<std::string>& arguments) {
+  const absl::optional<eoib::CommandReply> first = Call("fdb/show", arguments);
+  if (!first.has_value()) return kNoAnswer;
+  if (first->is_error) return Print(*first);
+  Json answer = Json::parse(first->text, nullptr, false);
+  for (Json& ves : answer["veses"]) {
+    while (ves.contains("next")) {
+      const Json next = ves["next"];
+      ves.erase("next");
+      const auto more = Call("fdb/show", {ves["name"].get<std::string>(), next["vlan"].dump(), next["mac"].get<std::string>()});
+      if (!more.has_value()) return kNoAnswer;
+      if (more->is_error) return Print(*more);
+      const Json part = Json::parse(more->text, nullptr, false)["veses"][0];
+      for (const Json& entry : part["entries"]) ves["entries"].push_back(entry);
+      if (part.contains("next")) ves["next"] = part["next"];
+    }
+  }
+  return PrintJson(answer);
+}
+
 int Ask(std::string method, std::vector<std::string> arguments) {
   if (FLAGS_timeout <= 0) {
     std::fprintf(stderr, "eoibctl: --timeout must be above 0: seconds to wait for the answer\n");
     return kNoAnswer;
   }
-  if (method == "help" && arguments.empty()) method = "list-commands";
+  if (method == "exit" && !FLAGS_yes && isatty(STDIN_FILENO) == 1) {
+    std::fprintf(stderr, "eoibctl: exit stops %s, and takes the carrier of its interfaces; add --yes\n", Target().c_str());
+    return kRefused;
+  }
+  if (FLAGS_force) arguments.push_back("--force");
+  if (FLAGS_s) arguments.push_back("-s");
+  if (method == "capture" && arguments.size() >= 2 && arguments[0] == "start" && arguments[1] == "-") {
+    return eoib::StreamCapture(SocketPath(), {arguments.begin() + 2, arguments.end()}, Call);
+  }
   if (method == "fdb" && !arguments.empty() && (arguments[0] == "monitor" || arguments[0] == "show")) {
     method += "/" + arguments[0];
     arguments.erase(arguments.begin());
   }
-  if (method == "fdb/monitor" && arguments.size() == 1) return Monitor(arguments);
-  if (method == "fdb/show") return ShowFdb(arguments);
+  if (method == "fdb/monitor" && arguments.size() == 1) return WantsJson() ? MonitorJson(arguments) : Monitor(arguments);
+  if (method == "fdb/show") return WantsJson() ? ShowFdbJson(arguments) : ShowFdb(arguments);
   const absl::optional<eoib::CommandReply> reply = Call(method, arguments);
   return reply.has_value() ? Print(*reply) : kNoAnswer;
 }
@@ -140,7 +216,7 @@ int main(int argc, char** argv) {
   argc = static_cast<int>(options_end - argv);
   eoib::ParseFlags(&argc, &argv);
   if (FLAGS_help) return std::fputs(kUsage, stdout) < 0;
-  if (FLAGS_version) return std::puts("eoibctl 0.1.0") < 0;
+  if (FLAGS_version) return std::puts("eoibctl " EOIB_VERSION) < 0;
   std::vector<std::string> words(argv + 1, argv + argc);
   words.insert(words.end(), literal.begin(), literal.end());
   if (words.empty()) {

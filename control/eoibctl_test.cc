@@ -1,4 +1,5 @@
 // Tests of the program eoibctl, at the path EOIBCTL.
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -32,7 +33,8 @@ class EoibctlTest : public ::testing::Test {
 
 TEST_F(EoibctlTest, SendsTheCommandToItsTarget) {
   const RunningServer eoibd(rundir_ + "/eoibd.ctl", &eoibd_), fabricd(rundir_ + "/fabricd.ctl", &fabricd_);
-  const std::string kCommands = "The available commands are:\n  fdb/show                [VES]\n  list-commands\n";
+  const std::string kCommands =
+      "The available commands are:\n  fdb/show                [VES]\n  help                    [COMMAND]\n  list-commands\n";
   const struct {
     const char* description;
     std::string arguments;
@@ -72,6 +74,46 @@ TEST_F(EoibctlTest, FdbShowJoinsTheAnswersOfALargeFdb) {
                      }});
   const RunningServer eoibd(rundir_ + "/eoibd.ctl", &registry);
   EXPECT_EQ(Eoibctl("fdb show").out, "VES a\n1\n2\n3\nVES b\n9\n");
+}
+
+TEST_F(EoibctlTest, AnswersInJson) {
+  eoibd_.Register({"ves/list", "", "", 0, 0, [](const CommandRegistry::Arguments&) {
+                     return Answer({{"zebra", 1}, {"ape", {{{"name", "blue"}}}}},
+                                   [](const Json& json) { return TextOf(json, "zebra") + " zebras"; });
+                   }});
+  eoibd_.Register({"fail", "", "", 0, 0,
+                   [](const CommandRegistry::Arguments&) -> absl::StatusOr<Answer> { return absl::InternalError("broken"); }});
+  eoibd_.RegisterText("ping", "", [] { return "pong\n"; });
+  const RunningServer eoibd(rundir_ + "/eoibd.ctl", &eoibd_);
+  EXPECT_EQ(Eoibctl("ves list").out, "1 zebras\n");
+  for (const char* option : {"-j", "--json"}) {
+    EXPECT_EQ(Eoibctl(absl::StrCat(option, " ves list")).out, "{\"zebra\":1,\"ape\":[{\"name\":\"blue\"}]}\n")
+        << "in that order";
+  }
+  EXPECT_EQ(Eoibctl("ping -j").out, "{\"message\":\"pong\"}\n");
+  const ProgramResult failed = Eoibctl("-j fail");
+  EXPECT_EQ(failed.exit_status, 2);
+  EXPECT_EQ(failed.out + failed.err, "broken\n");
+}
+
+// An FDB of the entries 1 to 3 in VES a, which comes in parts, and 9 in VES b.
+TEST_F(EoibctlTest, FdbShowJoinsTheAnswersOfALargeFdbInJson) {
+  CommandRegistry registry;
+  const auto part = [](const char* name, int entry, bool has_more) {
+    Json ves = {{"name", name}, {"entries", {{{"vlan", entry}}}}};
+    if (has_more) ves["next"] = {{"vlan", entry}, {"mac", "m"}};
+    return ves;
+  };
+  registry.Register({"fdb/show", "", "", 0, 3, [part](const CommandRegistry::Arguments& arguments) {
+                       const int next = arguments.empty() ? 1 : std::stoi(arguments[1]) + 1;
+                       Json veses = {part("a", next, next < 3)};
+                       if (arguments.empty()) veses.push_back(part("b", 9, false));
+                       return Answer({{"veses", veses}}, [](const Json&) { return std::string(); });
+                     }});
+  const RunningServer eoibd(rundir_ + "/eoibd.ctl", &registry);
+  EXPECT_EQ(Eoibctl("-j fdb show").out,
+            "{\"veses\":[{\"name\":\"a\",\"entries\":[{\"vlan\":1},{\"vlan\":2},{\"vlan\":3}]},"
+            "{\"name\":\"b\",\"entries\":[{\"vlan\":9}]}]}\n");
 }
 
 TEST_F(EoibctlTest, ReportsAProgramThatDoesNotRun) {

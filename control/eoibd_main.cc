@@ -13,10 +13,12 @@
 #include "absl/strings/str_cat.h"
 #include "control/agent.h"
 #include "control/config.h"
+#include "control/config_commands.h"
 #include "control/daemon/daemon.h"
 #include "control/daemon/log.h"
 #include "control/daemon/program.h"
 #include "control/daemon/wait_for_hca.h"
+#include "control/netdev_vport.h"
 #include "control/state_dir.h"
 #include "vswitch/base/unique_fd.h"
 #include "vswitch/fabric/softhca/open_hca.h"
@@ -35,22 +37,56 @@ DEFINE_bool(
     wait_for_hca, false,
     "wait for a missing HCA instead of ending with an error: for units that start at boot. An agent that restarts itself adds "
     "this flag");
+DEFINE_string(metrics, "",
+              "[ADDRESS:]PORT: serve metrics to Prometheus there, by HTTP; ADDRESS is 127.0.0.1 by default. Empty: nowhere");
 DEFINE_bool(check_config, false, "read the configuration, report its mistakes and exit");
 
 namespace eoib {
 namespace {
 
-absl::StatusOr<VPort> MakeTap(const VPortConfig& config, MacAddr mac, int mtu, bool super_frames, TapSet* taps) {
-  auto opened = TapPort::Open({.name = config.name, .mac = mac, .mtu = mtu, .super_frames = super_frames, .set = taps});
+// The interfaces of this agent, by the state directory, which one agent at a time uses.
+struct TapMaker {
+  TapSet* taps;
+  EventLoop* loop;
+  std::string owner;
+
+  absl::StatusOr<VPort> Make(const VPortConfig& config, MacAddr mac, int mtu, bool super_frames) const;
+  absl::Status Discard(const TapPort& tap) const;
+};
+
+absl::StatusOr<VPort> TapMaker::Make(const VPortConfig& config, MacAddr mac, int mtu, bool super_frames) const {
+  auto opened = TapPort::Open({.name = config.name,
+                               .mac = mac,
+                               .mtu = mtu,
+                               .super_frames = super_frames,
+                               .alias = absl::StrCat("eoib:", owner, "/", config.name),
+                               .up = config.up,
+                               .finder = taps->finder()});
   if (!opened.ok()) return opened.status();
   TapPort* tap = opened->get();
   VPort vport;
   vport.config = config;
   vport.port = *std::move(opened);
+  vport.is_new = tap->is_new();
   vport.set_mtu = [tap](int bytes) { return tap->SetMtu(bytes); };
   vport.set_link = [tap](bool up) { return tap->SetLinkUp(up); };
   vport.limit_super_frames = [tap](uint32_t ves_mtu) { return tap->LimitSuperFrames(ves_mtu); };
+  vport.remove_interface = [maker = *this, tap] { return maker.Discard(*tap); };
+  vport.is_lost = [tap] { return tap->IsDeleted(); };
+  vport.remake = [tap] { return tap->Remake(); };
+  vport.query_interface = [tap] { return tap->QueryInterface(); };
   return vport;
+}
+
+// Those that go in one turn of the loop are deleted together.
+absl::Status TapMaker::Discard(const TapPort& tap) const {
+  if (!tap.is_ours()) return absl::OkStatus();
+  if (!taps->HasUnwanted()) {
+    loop->CallAt(loop->Now(), [taps = taps] {
+      if (absl::Status status = taps->DeleteUnwanted(); !status.ok()) LogWarning(status.message());
+    });
+  }
+  return taps->Discard(tap);
 }
 
 // The port of a vPort without an interface, for trying out a configuration. It discards the frames that it gets.
@@ -79,43 +115,66 @@ VPort MakeTest(const VPortConfig& config, MacAddr mac) {
 absl::StatusOr<std::unique_ptr<Agent>> MakeAgent(const AgentConfig& config, Daemon* daemon, StateDir* state, TapSet* taps) {
   auto hca = OpenHca(FLAGS_hca, FLAGS_rundir, FLAGS_fabric, daemon->WaitUnlessSignaled());
   if (!hca.ok()) return hca.status();
-  const auto make_port = [&](const VPortConfig& vport, MacAddr mac, int mtu, FabricPort*) -> absl::StatusOr<VPort> {
+  const TapMaker tap_maker{taps, daemon->loop(), state->path()};
+  const auto make_port = [tap_maker](const VPortConfig& vport, MacAddr mac, int mtu, const Ves& ves,
+                                     FabricPort*) -> absl::StatusOr<VPort> {
     if (vport.type == "test") return MakeTest(vport, mac);
-    const bool super_frames = std::any_of(config.veses.begin(), config.veses.end(), [&vport](const VesConfig& ves) {
-      return ves.name == vport.ves && ves.SendsSegments();
-    });
-    return MakeTap(vport, mac, mtu, super_frames, taps);
+    if (vport.type == "netdev") return MakeNetdevVPort(vport);
+    return tap_maker.Make(vport, mac, mtu, ves.config().SendsSegments());
   };
   return Agent::Create(config, *std::move(hca), state, make_port, daemon->loop(), daemon->clock());
 }
 
 absl::Status Run() {
-  const absl::StatusOr<AgentConfig> config = LoadConfig(FLAGS_config);
+  const absl::StatusOr<ConfigText> text = LoadConfigText(FLAGS_config);
+  if (!text.ok()) return text.status();
+  const absl::StatusOr<AgentConfig> config = ParseConfig(*text);
   if (!config.ok()) return config.status();
   if (FLAGS_check_config) return absl::OkStatus();
   auto daemon = Daemon::Open(absl::StrCat(FLAGS_rundir, "/eoibd", FLAGS_name.empty() ? "" : ".", FLAGS_name, ".ctl"));
   if (!daemon.ok()) return daemon.status();
+  if (absl::Status status = (*daemon)->ServeMetrics(FLAGS_metrics); !status.ok()) return status;
   auto state = StateDir::Open(FLAGS_statedir);
   if (!state.ok()) return state.status();
 
-  TapSet taps;
+  TapSet taps((*daemon)->clock());
   std::unique_ptr<Agent> agent;
   const auto start = [&]() -> absl::Status {
     auto made = MakeAgent(*config, daemon->get(), state->get(), &taps);
     if (made.ok()) agent = *std::move(made);
     return made.status();
   };
-  const absl::Status started = FLAGS_wait_for_hca ? WaitForHca(start, (*daemon)->commands(), (*daemon)->loop()) : start();
+  ServiceManager* const service_manager = (*daemon)->service_manager();
+  const absl::Status started =
+      FLAGS_wait_for_hca ? WaitForHca(start, (*daemon)->commands(), (*daemon)->loop(), service_manager) : start();
   if (!started.ok()) return started;
-  (*daemon)->SetStopper([&agent](std::function<void()> done) { agent->Stop(std::move(done)); });
-  agent->OnFatal(RestartProcess);
+  absl::Time stopping_since = (*daemon)->loop()->Now();
+  (*daemon)->SetStopper([&](std::function<void()> done) {
+    stopping_since = (*daemon)->loop()->Now();
+    agent->Stop(std::move(done));
+    agent->SaveMacs();
+  });
+  agent->OnFatal([&agent](const std::string& why) {
+    agent->SaveMacs();
+    RestartProcess(why);
+  });
   agent->RegisterCommands((*daemon)->commands());
+  agent->RegisterMetrics((*daemon)->metrics());
+  ConfigCommands configuration(*text,
+                               {[] { return LoadConfigText(FLAGS_config); },
+                                [](const ConfigText& changed) { return ParseConfig(changed); },
+                                {"ves", "vport"}},
+                               agent.get());
+  configuration.Register((*daemon)->commands());
+  (*daemon)->SetReloader([&configuration] { configuration.Reload().IgnoreError(); });
+  agent->RestoreSavedMacs();
   agent->Start();
+  service_manager->SetStatus([&agent] { return absl::StrCat("forwarding on ", FLAGS_hca, "; ", agent->StatusLine()); });
+  service_manager->SetProgressCheck([&agent] { return agent->MakesProgress(); });
   LogInfo(absl::StrCat("forwarding on ", FLAGS_hca, "; control socket ", (*daemon)->socket_path()));
   (*daemon)->Run();
-  if (absl::Status status = taps.DeleteNetdevs(); !status.ok()) LogWarning(status.message());
   agent.reset();
-  LogInfo("stopped");
+  LogInfo(absl::StrCat("stopped within ", absl::FormatDuration((*daemon)->loop()->Now() - stopping_since)));
   return absl::OkStatus();
 }
 

@@ -5,15 +5,18 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "control/daemon/notify_socket_for_test.h"
 #include "control/daemon/running_server_for_test.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -23,9 +26,12 @@ namespace eoib {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::Ge;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::SizeIs;
+using ::testing::StartsWith;
 
 constexpr absl::Duration kPatience = absl::Seconds(20);
 
@@ -70,6 +76,32 @@ TEST_F(EoibdTest, AnswersAndStopsWhileItWaitsForItsHca) {
   program.join();
   EXPECT_EQ(result.exit_status, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("InfiniBand device"));
+}
+
+// A unit that never became ready would hold up the boot, and one without signs of life would be restarted.
+TEST_F(EoibdTest, IsReadyForItsServiceManagerWhileItWaitsForItsHca) {
+  const NotifySocket socket(directory_ + "/notify");
+  ProgramResult result;
+  std::thread program([&] {
+    result = RunProgram(absl::StrCat("WATCHDOG_USEC=3000000 NOTIFY_SOCKET=", socket.path(), " ",
+                                     Command("--hca=verbs:nosuchdevice/1 --wait_for_hca")));
+  });
+  EXPECT_TRUE(Shows("waiting for the HCA: "));
+  std::vector<std::string> messages;
+  const MonotonicClock clock;
+  const absl::Time deadline = clock.Now() + kPatience;
+  while (std::count(messages.begin(), messages.end(), "WATCHDOG=1") < 2 && clock.Now() < deadline) {
+    for (std::string& message : socket.Take()) messages.push_back(std::move(message));
+    std::this_thread::yield();
+  }
+  Eoibctl("exit");
+  program.join();
+  for (std::string& message : socket.Take()) messages.push_back(std::move(message));
+  ASSERT_THAT(messages, SizeIs(Ge(5u)));
+  EXPECT_EQ(messages[0], "READY=1");
+  EXPECT_THAT(messages, Contains(StartsWith("STATUS=waiting for the HCA: ")));
+  EXPECT_THAT(messages, Contains("WATCHDOG=1").Times(Ge(2)));
+  EXPECT_EQ(messages.back(), "STOPPING=1");
 }
 
 TEST_F(EoibdTest, LogsSighupOnceAndIgnoresIt) {

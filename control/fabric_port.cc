@@ -2,16 +2,19 @@
 
 #include <fcntl.h>
 #include <sys/epoll.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "control/capture_arguments.h"
+#include "control/daemon/counter_text.h"
 #include "control/daemon/log.h"
 #include "vswitch/fabric/roce_gid.h"
 
@@ -28,9 +31,16 @@ uint64_t RandomTid() {
   return static_cast<uint64_t>(random()) << 8 | 1;
 }
 
+Json CaptureJson(const CaptureReport& capture) {
+  Json json = {{"path", capture.path}, {"packets", capture.packets}, {"missed", capture.missed}};
+  if (!capture.status.ok()) json["error"] = std::string(capture.status.message());
+  if (capture.full) json["full"] = true;
+  return json;
+}
+
 // "20 packets, 0 missed"
-std::string Counts(const CaptureReport& capture) {
-  return absl::StrCat(capture.packets, " packets, ", capture.missed, " missed");
+std::string Counts(const Json& capture) {
+  return absl::StrCat(TextOf(capture, "packets"), " packets, ", TextOf(capture, "missed"), " missed");
 }
 
 }  // namespace
@@ -84,6 +94,17 @@ absl::Status FabricPort::WatchDescriptors() {
   fcntl(async_fd, F_SETFL, fcntl(async_fd, F_GETFL) | O_NONBLOCK);
   watch(async_fd, [this] { RunAsyncEvents(); });
   return status;
+}
+
+void FabricPort::Add(FabricPortClient* client) {
+  clients_.push_back(client);
+  if (!running_) return;
+  client->Start();
+  WaitForPKeys();
+}
+
+bool FabricPort::Has(const FabricPortClient* client) const {
+  return std::find(clients_.begin(), clients_.end(), client) != clients_.end();
 }
 
 void FabricPort::Remove(FabricPortClient* client) { clients_.erase(std::find(clients_.begin(), clients_.end(), client)); }
@@ -225,61 +246,95 @@ void FabricPort::OnNotice(const Notice& notice) {
 
 // ---- Commands ---------------------------------------------------------------------------------------------------------
 
-std::string FabricPort::ShowPort() const {
+Json FabricPort::PortJson() const {
+  Json json = {{"name", hca_->name()}, {"active", false}};
   const absl::StatusOr<HcaPortInfo> port = hca_->QueryPort();
-  if (!port.ok()) return std::string(port.status().message());
-  const std::string state = port->active ? "active" : PortTrouble(*port);
-  const std::string mtu = absl::StrCat(", MTU ", MtuBytes(port->mtu));
-  if (!port->ethernet_link_layer) {
-    return absl::StrCat(state, ", LID ", port->lid.ToString(), ", SM LID ", port->sm_lid.ToString(), ", GID ",
-                        port->gid.ToString(), mtu);
+  json["state"] = !port.ok() ? std::string(port.status().message()) : port->active ? "active" : PortTrouble(*port);
+  if (!port.ok()) return json;
+  json["active"] = port->active;
+  json["link_layer"] = port->ethernet_link_layer ? "ethernet" : "infiniband";
+  if (port->ethernet_link_layer) {
+    const absl::StatusOr<ibv_gid_entry> gid = hca_->QueryGidEntry();
+    json["gid"] = gid.ok() ? RoceGid::FromEntry(*gid).ToString() : std::string(gid.status().message());
+  } else {
+    json["lid"] = port->lid.ToString();
+    json["sm_lid"] = port->sm_lid.ToString();
+    json["gid"] = port->gid.ToString();
   }
-  const absl::StatusOr<ibv_gid_entry> gid = hca_->QueryGidEntry();
-  return absl::StrCat(state, ", ", gid.ok() ? RoceGid::FromEntry(*gid).ToString() : gid.status().message(), mtu);
+  json["mtu"] = MtuBytes(port->mtu);
+  return json;
 }
 
-std::string FabricPort::Show() const {
-  std::string text = absl::StrCat("HCA ", hca_->name(), ": ", ShowPort(), "\n");
-  if (!lost_.empty()) absl::StrAppend(&text, "lost: ", lost_, "\n");
-  if (const absl::optional<CaptureReport> capture = hca_->Capture()) {
-    absl::StrAppend(&text, "capture to ", capture->path, ": ", Counts(*capture), "\n");
-    if (!capture->status.ok()) absl::StrAppend(&text, "  ended: ", capture->status.message(), "\n");
+Json FabricPort::ToJson() const {
+  Json json = {{"hca", PortJson()}};
+  if (!lost_.empty()) json["lost"] = lost_;
+  if (const absl::optional<CaptureReport> capture = hca_->Capture()) json["capture"] = CaptureJson(*capture);
+  if (subscriptions_ != nullptr) json["notices"] = subscriptions_->Show();
+  return json;
+}
+
+std::string FabricPort::ShowText(const Json& shown) {
+  const Json& hca = shown["hca"];
+  std::string text = absl::StrCat("HCA ", TextOf(hca, "name"), ": ", TextOf(hca, "state"));
+  if (HasValue(hca, "lid")) absl::StrAppend(&text, ", LID ", TextOf(hca, "lid"), ", SM LID ", TextOf(hca, "sm_lid"), ", GID");
+  if (HasValue(hca, "gid")) absl::StrAppend(&text, HasValue(hca, "lid") ? " " : ", ", TextOf(hca, "gid"));
+  if (HasValue(hca, "mtu")) absl::StrAppend(&text, ", MTU ", TextOf(hca, "mtu"));
+  text += "\n";
+  if (HasValue(shown, "lost")) absl::StrAppend(&text, "lost: ", TextOf(shown, "lost"), "\n");
+  if (HasValue(shown, "capture")) {
+    const Json& capture = shown["capture"];
+    absl::StrAppend(&text, "capture to ", TextOf(capture, "path"), ": ", Counts(capture), "\n");
+    if (HasValue(capture, "error")) absl::StrAppend(&text, "  ended: ", TextOf(capture, "error"), "\n");
+    if (HasValue(capture, "full")) absl::StrAppend(&text, "  ended: its file has reached the limit\n");
   }
-  if (subscriptions_ != nullptr) absl::StrAppend(&text, "notices of the subnet: ", subscriptions_->Show(), "\n");
+  if (HasValue(shown, "notices")) absl::StrAppend(&text, "notices of the subnet: ", TextOf(shown, "notices"), "\n");
   return text;
 }
 
-std::string FabricPort::HcaCounters() const {
-  std::string text = absl::StrCat("HCA ", hca_->name(), "\n");
+Answer FabricPort::HcaCounters() const {
+  Json counters = Json::array();
   for (const Hca::PortCounter& counter : hca_->PortCounters()) {
-    absl::StrAppendFormat(&text, "  %-22s %12d  %s\n", counter.name, counter.value, counter.help);
+    counters.push_back(ExplainedCounter(counter.name, counter.value, counter.help));
   }
-  return text;
+  return Answer({{"hca", hca_->name()}, {"counters", std::move(counters)}}, [](const Json& json) {
+    return absl::StrCat("HCA ", TextOf(json, "hca"), "\n", ExplainedText(json["counters"], {22, 12}));
+  });
 }
 
-absl::StatusOr<std::string> FabricPort::StartCapture(const std::string& path) {
-  if (!absl::StartsWith(path, "/")) {
-    return absl::InvalidArgumentError(absl::StrCat("capture to ", path,
-                                                   ": name the file by its whole path, from / on: the agent writes it, and has "
-                                                   "another working directory than you"));
-  }
-  if (absl::Status status = hca_->StartCapture(path); !status.ok()) return status;
+absl::StatusOr<std::string> FabricPort::StartCapture(const CommandRegistry::Arguments& arguments) {
+  const absl::StatusOr<CaptureArguments> parsed = ParseCaptureArguments(arguments, vport_filter_finder_);
+  if (!parsed.ok()) return parsed.status();
+  const std::string& path = parsed->options.path;
+  // A capture makes its file anew: it follows no link that somebody else may have put there. So only a regular file goes.
+  struct stat existing;
+  if (parsed->overwrite && lstat(path.c_str(), &existing) == 0 && S_ISREG(existing.st_mode)) unlink(path.c_str());
+  if (absl::Status status = hca_->StartCapture(parsed->options); !status.ok()) return status;
   const std::string note = hca_->CaptureNote();
   return absl::StrCat("capturing to ", path, "\n", note, note.empty() ? "" : "\n");
 }
 
-absl::StatusOr<std::string> FabricPort::StopCapture() {
+// With a path only the capture to that path.
+absl::StatusOr<Answer> FabricPort::StopCapture(const CommandRegistry::Arguments& arguments) {
+  const absl::optional<CaptureReport> running = hca_->Capture();
+  if (!arguments.empty() && running.has_value() && running->path != arguments[0]) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("stop the capture to ", arguments[0], ": it has ended; another one goes to ", running->path));
+  }
   const absl::StatusOr<CaptureReport> report = hca_->StopCapture();
   if (!report.ok()) return report.status();
-  return absl::StrCat("stopped: ", Counts(*report), " in ", report->path, "\n");
+  return Answer(CaptureJson(*report), [](const Json& capture) {
+    return absl::StrCat("stopped: ", Counts(capture), " in ", TextOf(capture, "path"), "\n");
+  });
 }
 
 void FabricPort::RegisterCommands(CommandRegistry* registry) {
   using Arguments = CommandRegistry::Arguments;
   registry->RegisterText("hca", "counters of the HCA port", [this] { return HcaCounters(); });
-  registry->Register({"capture/start", "PATH", "write every packet of the HCA port to an ERF capture for tshark", 1, 1,
-                      [this](const Arguments& arguments) { return StartCapture(arguments[0]); }});
-  registry->Register({"capture/stop", "", "end the capture", 0, 0, [this](const Arguments&) { return StopCapture(); }});
+  registry->Register({"capture/start", kCaptureUsage, "write the packets of the HCA port to an ERF capture for tshark", 1, 7,
+                      [this](const Arguments& arguments) -> absl::StatusOr<Answer> { return StartCapture(arguments); }});
+  registry->Register({"capture/stop", "[PATH]", "end the capture; with PATH only if it goes there", 0, 1,
+                      [this](const Arguments& arguments) { return StopCapture(arguments); }});
+  registry->MarkReadOnly({"hca"});
 }
 
 }  // namespace eoib

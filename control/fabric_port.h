@@ -10,10 +10,12 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "control/capture_arguments.h"
 #include "control/daemon/command_registry.h"
 #include "control/daemon/event_loop.h"
 #include "control/fabric_port_client.h"
@@ -54,9 +56,10 @@ class FabricPort {
 
   const Resources& resources() const { return resources_; }
 
-  // Before Start. Events and stops go to the clients in the order in which they were added.
-  void Add(FabricPortClient* client) { clients_.push_back(client); }
+  // Events and stops go to the clients in the order in which they were added. A client that comes after Start is started.
+  void Add(FabricPortClient* client);
   void Remove(FabricPortClient* client);
+  bool Has(const FabricPortClient* client) const;
   void SetWorker(WorkerControl worker) { worker_ = std::move(worker); }
   // The loop calls `on_fatal` once when the HCA is lost; only a restart of the program helps. Call before Start.
   void OnFatal(std::function<void(const std::string& why)> on_fatal) { on_fatal_ = std::move(on_fatal); }
@@ -69,8 +72,11 @@ class FabricPort {
   // A client found that its queue pair is lost. Rebuilds it soon, at most once a second.
   void RebuildSoon();
 
-  // Text for the operator: the port, a capture, subscriptions.
-  std::string Show() const;
+  // For captures of one vPort's frames. By default there are no vPorts.
+  void SetVPortFilterFinder(VPortFilterFinder finder) { vport_filter_finder_ = std::move(finder); }
+  // For the operator: the port, a capture, subscriptions; and the text of such an object.
+  Json ToJson() const;
+  static std::string ShowText(const Json& shown);
   // hca, capture/start, capture/stop. The registry must not run them after the object is gone.
   void RegisterCommands(CommandRegistry* registry);
 
@@ -89,10 +95,10 @@ class FabricPort {
   void Refresh(RefreshDepth depth);
   void RebuildClients();
   void OnNotice(const Notice& notice);
-  std::string ShowPort() const;
-  std::string HcaCounters() const;
-  absl::StatusOr<std::string> StartCapture(const std::string& path);
-  absl::StatusOr<std::string> StopCapture();
+  Json PortJson() const;
+  Answer HcaCounters() const;
+  absl::StatusOr<std::string> StartCapture(const CommandRegistry::Arguments& arguments);
+  absl::StatusOr<Answer> StopCapture(const CommandRegistry::Arguments& arguments);
 
   EventLoop* const loop_;
   const Clock* const clock_;
@@ -110,6 +116,9 @@ class FabricPort {
   absl::Time rebuilt_at_ = absl::InfinitePast();
   std::string lost_;  // why the HCA is lost; empty: it is not
   std::vector<int> watched_;
+  VPortFilterFinder vport_filter_finder_ = [](const std::string&) -> absl::StatusOr<CaptureFilter::VPort> {
+    return absl::NotFoundError("this program has no vPorts");
+  };
   std::function<void(const std::string&)> on_fatal_ = [](const std::string&) {};
   std::vector<EventLoop::TimerId> timers_;
 };

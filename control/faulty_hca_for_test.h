@@ -59,7 +59,7 @@ class FaultyHca final : public Hca {
   int gid_index() const override { return hca_->gid_index(); }
   std::string name() const override { return hca_->name(); }
   MadTransport* mads() override { return hca_->mads() != nullptr ? &mads_ : nullptr; }
-  absl::Status StartCapture(const std::string& path) override { return hca_->StartCapture(path); }
+  absl::Status StartCapture(const CaptureOptions& options) override { return hca_->StartCapture(options); }
   absl::StatusOr<CaptureReport> StopCapture() override { return hca_->StopCapture(); }
   absl::optional<CaptureReport> Capture() const override { return hca_->Capture(); }
 

@@ -1,24 +1,26 @@
 #include "control/fdb_commands.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/time.h"
+#include "control/daemon/counter_text.h"
+#include "control/fdb_rows.h"
+#include "control/fdb_target.h"
 #include "fdb/fdb_event.h"
 
 namespace eoib {
 namespace {
 
 using Arguments = CommandRegistry::Arguments;
-using Text = absl::StatusOr<std::string>;
 
-// The most entries of one VES in an answer to `fdb/show`: the control thread must not be busy with one command for long.
-constexpr size_t kMostRows = 50'000;
 // The most events in an answer to `fdb/monitor`.
 constexpr size_t kMostEvents = 2000;
 // The number of past events in the first answer to `fdb/monitor`.
@@ -26,52 +28,9 @@ constexpr uint64_t kHistory = 20;
 static_assert(kHistory <= FdbEventLog::kRecentEvents);
 constexpr size_t kMostHolders = 50;
 
-const char* OriginName(const Fdb::Entry& entry) {
-  if (entry.frozen) return "frozen";
-  if (entry.sticky) return "sticky";
-  switch (entry.origin) {
-    case FdbOrigin::kRemoteLearned:
-    case FdbOrigin::kLocalLearned:
-    case FdbOrigin::kClaimed:
-      return "learned";
-    case FdbOrigin::kAnnounced:
-      return "announced";
-    case FdbOrigin::kStatic:
-      return "static";
-  }
-  return "?";
-}
-
-bool Ages(const Fdb::Entry& entry) { return !entry.sticky && !entry.frozen && entry.origin < FdbOrigin::kAnnounced; }
-
 std::string Name(FdbKey key) { return absl::StrCat(key.mac().ToString(), " in VLAN ", key.vid().ToString()); }
-std::string Seconds(absl::Duration duration) { return absl::StrCat(absl::ToInt64Seconds(duration), " s"); }
-
-absl::StatusOr<Vid> ParseVid(const std::string& text) {
-  int value;
-  if (absl::SimpleAtoi(text, &value) && value >= 0 && value <= Vid::kMax) return Vid(static_cast<uint16_t>(value));
-  return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" is no VLAN; it is a number from 0 (untagged) to ", Vid::kMax));
-}
-
-absl::StatusOr<FdbKey> ParseKey(const std::string& vlan, const std::string& mac) {
-  const absl::StatusOr<Vid> vid = ParseVid(vlan);
-  if (!vid.ok()) return vid.status();
-  const absl::StatusOr<MacAddr> address = MacAddr::Parse(mac);
-  if (!address.ok()) return address.status();
-  return FdbKey(*vid, *address);
-}
 
 VPortId IdOf(const Ves& ves, const VPort& vport) { return ves.forwarder().ports()[vport.index].vport; }
-
-absl::StatusOr<const VPort*> FindVPort(const Ves& ves, const std::string& name) {
-  std::vector<std::string> names;
-  for (const VPort& vport : ves.vports()) {
-    if (vport.config.name == name) return &vport;
-    names.push_back(vport.config.name);
-  }
-  return absl::NotFoundError(
-      absl::StrCat("VES ", ves.config().name, " has no vPort \"", name, "\" here; there is: ", absl::StrJoin(names, ", ")));
-}
 
 // The port gets no frame of a VLAN that it does not carry, so an entry there would black-hole its frames.
 absl::Status CheckCarries(const Ves& ves, const VPort& vport, Vid vid) {
@@ -86,12 +45,14 @@ absl::Status CheckCarries(const Ves& ves, const VPort& vport, Vid vid) {
 }
 
 // The other agents' claims hold, so their entries are made again at once.
-std::string Flushed(Ves* ves, size_t count) {
+Answer Flushed(Ves* ves, size_t count) {
   ves->protocol()->Restore();
-  return absl::StrCat("VES ", ves->config().name, ": ", count, " addresses flushed\n");
+  return Answer({{"ves", ves->config().name}, {"flushed", count}}, [](const Json& json) {
+    return absl::StrCat("VES ", TextOf(json, "ves"), ": ", TextOf(json, "flushed"), " addresses flushed\n");
+  });
 }
 
-Text Flush(Ves* ves, const Arguments& arguments) {
+absl::StatusOr<Answer> Flush(Ves* ves, const Arguments& arguments) {
   constexpr char kWhat[] = "flush VES, or flush VES with: vlan VID, vport NAME, sticky NAME";
   if (arguments.size() == 1) return Flushed(ves, ves->fdb()->Flush());
   if (arguments.size() == 2) return absl::InvalidArgumentError(kWhat);
@@ -107,93 +68,127 @@ Text Flush(Ves* ves, const Arguments& arguments) {
   return Flushed(ves, arguments[1] == "vport" ? ves->fdb()->FlushLearned(id) : ves->fdb()->FlushSticky(id));
 }
 
-// The place of a MAC; if it is announced or claimed, also its vPort and sequence number: "GID fe80::1 QPN 0x48
-// (h2/web1, sequence 3)", "vPort web0 (sequence 4)".
-std::string PlaceOf(const Ves& ves, const Fdb::Entry& entry) {
-  const RemoteAgent* const agent = ves.protocol().AgentBehind(entry.vport);
-  const AgentView& view = agent == nullptr ? ves.protocol().engine().own().current() : agent->view();
-  const auto mac = view.macs.find(entry.key);
-  const bool is_here = ves.directory().Get(entry.vport).kind == Route::Kind::kLocal;
-  if (mac == view.macs.end() || (agent == nullptr && !is_here)) return ves.Behind(entry.vport);
-  const std::string sequence = absl::StrCat("sequence ", mac->second.sequence);
-  if (agent == nullptr) return absl::StrCat(ves.Place(entry.vport), " (", sequence, ")");
-  const auto vport = view.vports.find(mac->second.vport);
-  return absl::StrCat(ves.Place(entry.vport), " (", VesProtocol::HostOf(*agent), vport == view.vports.end() ? "" : "/",
-                      vport == view.vports.end() ? "" : vport->second.name, ", ", sequence, ")");
-}
-
 // From the start, or after the last entry of the previous answer.
-Text ShowFrom(Ves* ves, const Arguments& arguments) {
-  if (arguments.size() == 1) return ShowFdb(*ves);
-  if (arguments.size() == 2)
+absl::StatusOr<Answer> Show(const VesFinder& finder, const Arguments& arguments) {
+  if (arguments.size() == 2) {
     return absl::InvalidArgumentError("show all entries, or those after a VLAN and a MAC: VES [VLAN MAC]");
-  const absl::StatusOr<FdbKey> key = ParseKey(arguments[1], arguments[2]);
-  if (!key.ok()) return key.status();
-  return ShowFdb(*ves, *key);
-}
-
-Text Thaw(Ves* ves, const Arguments& arguments) {
-  const absl::StatusOr<FdbKey> key = ParseKey(arguments[1], arguments[2]);
-  if (!key.ok()) return key.status();
-  if (ves->fdb()->Thaw(*key)) return absl::StrCat(Name(*key), " may move again\n");
-  return absl::NotFoundError(absl::StrCat(Name(*key), " is not frozen; `fdb frozen` lists those that are"));
-}
-
-Text Add(Ves* ves, const Arguments& arguments) {
-  const absl::StatusOr<FdbKey> key = ParseKey(arguments[1], arguments[2]);
-  if (!key.ok()) return key.status();
-  const absl::StatusOr<const VPort*> vport = FindVPort(*ves, arguments[3]);
-  if (!vport.ok()) return vport.status();
-  absl::Status status = CheckCarries(*ves, **vport, key->vid());
-  if (status.ok()) status = ves->fdb()->AddStatic(*key, IdOf(*ves, **vport));
-  if (!status.ok()) return status;
-  return absl::StrCat(Name(*key), " is at vPort ", arguments[3], " until it is deleted or the agent ends\n");
-}
-
-Text Delete(Ves* ves, const Arguments& arguments) {
-  const absl::StatusOr<FdbKey> key = ParseKey(arguments[1], arguments[2]);
-  if (!key.ok()) return key.status();
-  absl::Status status = ves->fdb()->RemoveStatic(*key);
-  if (!status.ok()) return status;
-  ves->protocol()->Restore();
-  return absl::StrCat(Name(*key), " is learned again where it is heard\n");
-}
-
-std::string ShowFdbStats(const Ves& ves) {
-  const Fdb& fdb = ves.fdb();
-  std::string text = absl::StrCat("VES ", ves.config().name, ": ", fdb.size(), " of ", fdb.options().limit, " addresses, ",
-                                  fdb.memory_bytes(), " bytes");
-  if (const FdbBudget* budget = fdb.options().budget) {
-    absl::StrAppend(&text, "; all VESes: ", budget->used(), " of ", budget->limit());
   }
-  text += "\n";
+  const absl::StatusOr<std::vector<Ves*>> veses = finder(arguments.empty() ? "" : arguments[0]);
+  if (!veses.ok()) return veses.status();
+  absl::optional<FdbKey> after;
+  if (arguments.size() == 3) {
+    const absl::StatusOr<FdbKey> key = ParseFdbKey(arguments[1], arguments[2]);
+    if (!key.ok()) return key.status();
+    after = *key;
+  }
+  std::vector<FdbPart> parts;
+  for (const Ves* ves : *veses) parts.push_back(ReadFdb(*ves, after));
+  return FdbAnswer(std::move(parts));
+}
+
+absl::StatusOr<Answer> Get(const FdbTarget& target) {
+  const Ves& ves = *target.ves;
+  const absl::optional<Fdb::Entry> entry = ves.fdb().Get(target.key);
+  if (entry.has_value()) return FdbRowAnswer(ves, *entry);
+  return absl::NotFoundError(
+      absl::StrCat("VES ", ves.config().name, " does not know ", Name(target.key), ": frames for it flood"));
+}
+
+absl::StatusOr<Answer> Thaw(const FdbTarget& target) {
+  if (target.ves->fdb()->Thaw(target.key)) return absl::StrCat(Name(target.key), " may move again\n");
+  return absl::NotFoundError(absl::StrCat(Name(target.key), " is not frozen; `fdb frozen` lists those that are"));
+}
+
+absl::StatusOr<Answer> Add(const FdbTarget& target) {
+  if (target.vport == nullptr) return absl::InvalidArgumentError("name the vPort: VES VLAN MAC VPORT, or MAC dev VPORT");
+  absl::Status status = CheckCarries(*target.ves, *target.vport, target.key.vid());
+  if (status.ok()) status = target.ves->fdb()->AddStatic(target.key, IdOf(*target.ves, *target.vport));
+  if (!status.ok()) return status;
+  return absl::StrCat(Name(target.key), " is at vPort ", target.vport->config.name, " until it is deleted or the agent ends\n");
+}
+
+absl::StatusOr<Answer> Delete(const FdbTarget& target) {
+  absl::Status status = target.ves->fdb()->RemoveStatic(target.key);
+  if (!status.ok()) return status;
+  target.ves->protocol()->Restore();
+  return absl::StrCat(Name(target.key), " is learned again where it is heard\n");
+}
+
+// ---- fdb/stats --------------------------------------------------------------------------------------------------------
+
+Json StatsJson(const Ves& ves) {
+  const Fdb& fdb = ves.fdb();
+  Json json = {{"name", ves.config().name},
+               {"entries", fdb.size()},
+               {"limit", fdb.options().limit},
+               {"memory_bytes", fdb.memory_bytes()}};
+  if (const FdbBudget* budget = fdb.options().budget; budget->limit() != FdbBudget::kUnlimited) {
+    json["host_entries"] = budget->used();
+    json["host_limit"] = budget->limit();
+  }
   const FdbCounters counters = fdb.counters();
-#define EOIB_X(member, help) absl::StrAppendFormat(&text, "  %-16s %10d  %s\n", #member, counters.member, help);
+  json["counters"] = Json::array();
+#define EOIB_X(member, help) json["counters"].push_back(ExplainedCounter(#member, counters.member, help));
   EOIB_FDB_COUNTERS(EOIB_X)
 #undef EOIB_X
   const std::vector<Fdb::Holding> holdings = fdb.Holdings();
-  absl::StrAppendFormat(&text, "  %8s  %8s  %8s  %8s  %s\n", "learned", "pinned", "static", "limit", "vPort");
+  json["vports"] = Json::array();
   for (size_t i = 0; i < std::min(holdings.size(), kMostHolders); ++i) {
     const Fdb::Holding& row = holdings[i];
-    absl::StrAppendFormat(&text, "  %8d  %8d  %8d  %8d  %s\n", row.dynamic, row.pinned, row.fixed, row.limit,
-                          ves.Behind(row.vport));
+    json["vports"].push_back({{"learned", row.dynamic},
+                              {"pinned", row.pinned},
+                              {"static", row.fixed},
+                              {"limit", row.limit},
+                              {"vport", ves.Behind(row.vport)}});
   }
-  if (holdings.size() > kMostHolders) absl::StrAppend(&text, "  and ", holdings.size() - kMostHolders, " more vPorts\n");
+  json["more_vports"] = holdings.size() - std::min(holdings.size(), kMostHolders);
+  return json;
+}
+
+std::string StatsText(const Json& ves) {
+  std::string text = absl::StrCat("VES ", TextOf(ves, "name"), ": ", TextOf(ves, "entries"), " of ", TextOf(ves, "limit"),
+                                  " addresses, ", TextOf(ves, "memory_bytes"), " bytes");
+  if (ves.contains("host_limit")) {
+    absl::StrAppend(&text, "; all VESes: ", TextOf(ves, "host_entries"), " of ", TextOf(ves, "host_limit"));
+  }
+  absl::StrAppend(&text, "\n", ExplainedText(ves["counters"], {16, 10}));
+  absl::StrAppendFormat(&text, "  %8s  %8s  %8s  %8s  %s\n", "learned", "pinned", "static", "limit", "vPort");
+  for (const Json& row : ves["vports"]) {
+    absl::StrAppendFormat(&text, "  %8s  %8s  %8s  %8s  %s\n", TextOf(row, "learned"), TextOf(row, "pinned"),
+                          TextOf(row, "static"), TextOf(row, "limit"), TextOf(row, "vport"));
+  }
+  if (ves["more_vports"] != 0) absl::StrAppend(&text, "  and ", TextOf(ves, "more_vports"), " more vPorts\n");
   return text;
 }
 
-std::string ShowFrozen(const Ves& ves) {
-  std::string text =
-      absl::StrFormat("VES %s\n%5s  %-17s  %6s  %6s  %s\n", ves.config().name, "VLAN", "MAC", "since", "left", "at");
+// ---- fdb/frozen -------------------------------------------------------------------------------------------------------
+
+Json FrozenJson(const Ves& ves) {
+  Json rows = Json::array();
   const absl::Time now = ves.clock().Now();
   for (const auto& [key, frozen] : ves.fdb().frozen()) {
-    const bool ends = frozen.until != absl::InfiniteFuture();
-    absl::StrAppendFormat(&text, "%5s  %-17s  %6s  %6s  %s, and was heard from %s\n", key.vid().ToString(),
-                          key.mac().ToString(), Seconds(now - frozen.since), ends ? Seconds(frozen.until - now) : "-",
-                          ves.Behind(frozen.at), ves.Behind(frozen.claimant));
+    Json row = {{"vlan", key.vid().value()}, {"mac", key.mac().ToString()}};
+    row["since_s"] = absl::ToInt64Seconds(now - frozen.since);
+    if (frozen.until != absl::InfiniteFuture()) row["left_s"] = absl::ToInt64Seconds(frozen.until - now);
+    row["home"] = ves.Behind(frozen.at);
+    row["heard_at"] = ves.Behind(frozen.claimant);
+    rows.push_back(std::move(row));
+  }
+  return {{"name", ves.config().name}, {"frozen", std::move(rows)}};
+}
+
+std::string FrozenText(const Json& ves) {
+  std::string text =
+      absl::StrFormat("VES %s\n%5s  %-17s  %6s  %6s  %s\n", TextOf(ves, "name"), "VLAN", "MAC", "since", "left", "at");
+  for (const Json& row : ves["frozen"]) {
+    absl::StrAppendFormat(&text, "%5s  %-17s  %6s  %6s  %s, and was heard from %s\n", TextOf(row, "vlan"), TextOf(row, "mac"),
+                          TextOf(row, "since_s") + " s", row.contains("left_s") ? TextOf(row, "left_s") + " s" : "-",
+                          TextOf(row, "home"), TextOf(row, "heard_at"));
   }
   return text;
 }
+
+// ---- fdb/monitor ------------------------------------------------------------------------------------------------------
 
 std::string Describe(const FdbEvent& event, const Ves& ves) {
   const std::string name = Name(event.key), from = ves.Behind(event.from), to = ves.Behind(event.to);
@@ -239,8 +234,32 @@ std::string Describe(const FdbEvent& event, const Ves& ves) {
   return "?";
 }
 
+// {"event": "learned", "text": "02:00:00:00:00:0a in VLAN 0 at vPort web0"}
+Json EventJson(const FdbEvent& event, const Ves& ves, absl::Time at) {
+  const std::pair<std::string, std::string> words = absl::StrSplit(Describe(event, ves), absl::MaxSplits(' ', 1));
+  Json json = {{"time", absl::FormatTime("%Y-%m-%dT%H:%M:%E3S%Ez", at, absl::LocalTimeZone())}, {"event", words.first}};
+  if (event.kind != FdbEvent::Kind::kNote && event.scope == FdbEvent::Scope::kEntry) {
+    json["vlan"] = event.key.vid().value();
+    json["mac"] = event.key.mac().ToString();
+  }
+  json["text"] = std::string(absl::StripLeadingAsciiWhitespace(words.second));
+  return json;
+}
+
 // The first line gives the number of the next event and whether there are more already; the rest is text to print.
-Text Monitor(Ves* ves, const Arguments& arguments) {
+std::string EventsText(const Json& answer) {
+  std::string text = absl::StrCat(answer["more"] == true ? "more " : "next ", TextOf(answer, "next"), "\n");
+  if (answer["lost"] != 0) {
+    absl::StrAppend(&text, TextOf(answer, "lost"), " events before these were lost: they came faster than they were read\n");
+  }
+  for (const Json& event : answer["events"]) {
+    const std::string time = TextOf(event, "time").substr(sizeof("2026-01-01T") - 1, sizeof("12:00:00.000") - 1);
+    absl::StrAppendFormat(&text, "%s %-10s %s\n", time, TextOf(event, "event"), TextOf(event, "text"));
+  }
+  return text;
+}
+
+absl::StatusOr<Answer> Monitor(Ves* ves, const Arguments& arguments) {
   ves->fdb()->Watch();  // makes the ring large, so take the ring afterwards
   const FdbEvents& events = ves->fdb()->events();
   uint64_t next = events.end() - std::min(events.end(), kHistory);
@@ -251,58 +270,46 @@ Text Monitor(Ves* ves, const Arguments& arguments) {
   }
   std::vector<FdbEvent> some;
   const uint64_t lost = events.Read(&next, kMostEvents, &some);
-  std::string text = absl::StrCat(some.size() == kMostEvents ? "more " : "next ", next, "\n");
-  if (lost != 0) absl::StrAppend(&text, lost, " events before these were lost: they came faster than they were read\n");
+  Json rows = Json::array();
   // Events have the time of the monotonic clock; the operator wants the time of day.
   const absl::Time now = ves->clock().Now(), date = absl::Now();
   for (const FdbEvent& event : some) {
-    const absl::Time at = date - (now - absl::FromUnixNanos(static_cast<int64_t>(event.nanoseconds)));
-    absl::StrAppend(&text, absl::FormatTime("%H:%M:%E3S ", at, absl::LocalTimeZone()), Describe(event, *ves), "\n");
+    rows.push_back(EventJson(event, *ves, date - (now - absl::FromUnixNanos(static_cast<int64_t>(event.nanoseconds)))));
   }
-  return text;
+  return Answer({{"next", next}, {"more", some.size() == kMostEvents}, {"lost", lost}, {"events", std::move(rows)}},
+                EventsText);
 }
 
 }  // namespace
 
-std::string ShowFdb(const Ves& ves, absl::optional<FdbKey> after) {
-  std::string text;
-  if (!after.has_value()) {
-    text = absl::StrFormat("VES %s\n%5s  %-17s  %-9s  %6s  %s\n", ves.config().name, "VLAN", "MAC", "origin", "age", "behind");
-  }
-  const std::vector<Fdb::Entry> rows = ves.fdb().Dump(after, kMostRows);
-  for (const Fdb::Entry& entry : rows) {
-    absl::StrAppendFormat(&text, "%5s  %-17s  %-9s  %6s  %s\n", entry.key.vid().ToString(), entry.key.mac().ToString(),
-                          OriginName(entry), Ages(entry) ? absl::StrCat(absl::ToInt64Seconds(entry.age)) : "-",
-                          PlaceOf(ves, entry));
-  }
-  if (rows.size() == kMostRows) {
-    const FdbKey last = rows.back().key;
-    absl::StrAppend(&text, "more: fdb show ", ves.config().name, " ", last.vid().ToString(), " ", last.mac().ToString(), "\n");
-  }
-  return text;
-}
-
 void RegisterFdbCommands(const VesFinder& finder, CommandRegistry* registry) {
-  using ChangeOne = Text (*)(Ves*, const Arguments&);
-  const auto change = [&finder](ChangeOne one) {
-    return [finder, one](const Arguments& arguments) -> Text {
+  constexpr size_t kMostWords = 7;  // MAC dev VPORT vlan VLAN ves VES
+  const auto with_ves = [&finder](absl::StatusOr<Answer> (*run)(Ves*, const Arguments&)) {
+    return [finder, run](const Arguments& arguments) -> absl::StatusOr<Answer> {
       const absl::StatusOr<std::vector<Ves*>> veses = finder(arguments[0]);
-      return veses.ok() ? one(veses->front(), arguments) : veses.status();
+      return veses.ok() ? run(veses->front(), arguments) : veses.status();
+    };
+  };
+  const auto with_mac = [&finder](absl::StatusOr<Answer> (*run)(const FdbTarget&)) {
+    return [finder, run](const Arguments& arguments) -> absl::StatusOr<Answer> {
+      const absl::StatusOr<FdbTarget> target = FdbTarget::Parse(finder, arguments);
+      return target.ok() ? run(*target) : target.status();
     };
   };
   registry->Register({"fdb/show", "[VES [VLAN MAC]]", "all MACs and their places, or those after VLAN MAC", 0, 3,
-                      [all = ForVeses(finder, [](const Ves& ves) { return ShowFdb(ves); }), one = change(ShowFrom)](
-                          const Arguments& arguments) { return arguments.empty() ? all(arguments) : one(arguments); }});
+                      [finder](const Arguments& arguments) { return Show(finder, arguments); }});
+  registry->Register({"fdb/get", FdbTarget::kUsage, "the place of one MAC", 1, kMostWords, with_mac(Get)});
+  registry->Register({"fdb/stats", "[VES]", "limits, counters, and the number of MACs of each vPort", 0, 1,
+                      ForVeses(finder, StatsJson, StatsText)});
+  registry->Register({"fdb/frozen", "[VES]", "MACs that moved too often and are held at their homes", 0, 1,
+                      ForVeses(finder, FrozenJson, FrozenText)});
+  registry->Register({"fdb/flush", "VES [vlan VID | vport NAME | sticky NAME]", "flush learned MACs", 1, 3, with_ves(Flush)});
+  registry->Register({"fdb/thaw", FdbTarget::kUsage, "let a frozen MAC move again", 1, kMostWords, with_mac(Thaw)});
+  registry->Register({"fdb/add", FdbTarget::kUsageWithVPort, "add a static entry", 1, kMostWords, with_mac(Add)});
+  registry->Register({"fdb/del", FdbTarget::kUsage, "remove a static entry", 1, kMostWords, with_mac(Delete)});
   registry->Register(
-      {"fdb/stats", "[VES]", "limits, counters, and the number of MACs of each vPort", 0, 1, ForVeses(finder, ShowFdbStats)});
-  registry->Register(
-      {"fdb/frozen", "[VES]", "MACs that moved too often and are held at their homes", 0, 1, ForVeses(finder, ShowFrozen)});
-  registry->Register({"fdb/flush", "VES [vlan VID | vport NAME | sticky NAME]", "flush learned MACs", 1, 3, change(Flush)});
-  registry->Register({"fdb/thaw", "VES VLAN MAC", "let a frozen MAC move again", 3, 3, change(Thaw)});
-  registry->Register({"fdb/add", "VES VLAN MAC VPORT", "add a static entry", 4, 4, change(Add)});
-  registry->Register({"fdb/del", "VES VLAN MAC", "remove a static entry", 3, 3, change(Delete)});
-  registry->Register(
-      {"fdb/monitor", "VES [NEXT]", "events of MACs; eoibctl follows them until it is interrupted", 1, 2, change(Monitor)});
+      {"fdb/monitor", "VES [NEXT]", "events of MACs; eoibctl follows them until it is interrupted", 1, 2, with_ves(Monitor)});
+  registry->MarkReadOnly({"fdb/show", "fdb/get", "fdb/stats", "fdb/frozen", "fdb/monitor"});
 }
 
 }  // namespace eoib

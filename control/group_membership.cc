@@ -49,7 +49,7 @@ GroupMembership::GroupMembership(const Options& options, Hca* hca, SaClient* sa,
 GroupMembership::~GroupMembership() { *alive_ = false; }
 
 void GroupMembership::Join() {
-  if (leaving_ || endpoint_ == nullptr) return;
+  if (leaving_ || leave_pending_ || endpoint_ == nullptr) return;
   backoff_ = kFirstBackoff;
   Request(/*create=*/false);
 }
@@ -305,7 +305,18 @@ void GroupMembership::Leave(std::function<void()> done) {
   Forget();
   const absl::StatusOr<HcaPortInfo> port = hca_->QueryPort();
   if (sa_ == nullptr || !port.ok() || !may_be_member_) return done();  // the SA does not know of us
-  sa_->Leave(BaseRecord(*port), [done = std::move(done)](absl::StatusOr<McMemberRecord>) { done(); });
+  leave_pending_ = true;
+  may_be_member_ = false;
+  sa_->Leave(BaseRecord(*port), [this, alive = alive_, done = std::move(done)](absl::StatusOr<McMemberRecord>) {
+    if (*alive) leave_pending_ = false;
+    if (*alive) Join();  // unless we are still leaving
+    done();
+  });
+}
+
+void GroupMembership::Return() {
+  leaving_ = false;
+  Join();
 }
 
 }  // namespace eoib

@@ -74,9 +74,11 @@ class GroupMembership {
   // Replaces the queue pair; the new one has that P_Key. It is attached at once if the former one was; Renew follows. Null:
   // there is no queue pair now; call Lost with a reason before.
   void Rebind(UdEndpoint* endpoint, PKey pkey);
-  // Detaches and leaves the group. Calls `done` when the SA has answered or given up; at once if there is no SA to tell.
-  // `done` may destroy this object.
+  // Detaches and leaves the group, and joins no more. Calls `done` when the SA has answered or given up; at once if there is no
+  // SA to tell. `done` may destroy this object.
   void Leave(std::function<void()> done);
+  // After Leave: joins again, as soon as the SA has answered that.
+  void Return();
 
   // Retries a join that is due.
   void Run();
@@ -121,6 +123,7 @@ class GroupMembership {
   absl::optional<Mlid> attached_;
   std::string trouble_ = "not asked yet";
   bool leaving_ = false;
+  bool leave_pending_ = false;  // the SA has not answered; it might take a join for older than that
   bool renew_ = false;          // attach again, even if the MLID is the same
   bool pending_ = false;        // a request to the SA
   bool join_again_ = false;     // its refusal may predate the creation of the group, so join again after it

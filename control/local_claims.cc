@@ -21,6 +21,14 @@ void LocalClaims::AddVPort(VPortId vport, uint16_t id, bool sticky, const std::v
   }
 }
 
+void LocalClaims::RemoveVPort(VPortId vport) {
+  for (const auto& [key, claim] : claims_) {
+    if (claim.vport == vport) protocol_->Release(key);
+  }
+  absl::erase_if(claims_, [vport](const auto& claim) { return claim.second.vport == vport; });
+  vports_.erase(vport);
+}
+
 void LocalClaims::OnLearned(FdbKey key, VPortId vport, bool moved) { Take(key, vport, moved ? 2 : 1); }
 
 void LocalClaims::OnHeard(FdbKey key, VPortId vport) {
@@ -84,7 +92,7 @@ void LocalClaims::OnLost(FdbKey key) {
   claims_.erase(claim);
 }
 
-void LocalClaims::Run() {
+void LocalClaims::Run(bool takes_unreported) {
   AskAboutReturned();
   JudgeContests();
   const absl::Time now = clock_->Now();
@@ -93,7 +101,7 @@ void LocalClaims::Run() {
   absl::erase_if(lost_, [now](const auto& lost) { return now >= lost.second + kHoldDown; });
   ReleaseGone();
   TakeConfigured();
-  TakeUnreported();
+  if (takes_unreported) TakeUnreported();
 }
 
 // The winner of two sticky claims left or gave its claim up. A configured MAC that is not sticky is claimed when it is heard.

@@ -41,6 +41,9 @@ class LocalClaims {
   // `id` names the vPort in announcements. MACs that are learned there are sticky if it is (`sticky`).
   void AddVPort(VPortId vport, uint16_t id, bool sticky, const std::vector<ConfiguredMac>& configured);
 
+  // The vPort and its MACs are gone.
+  void RemoveVPort(VPortId vport);
+
   // `key` was learned at our `vport`. `moved`: it was known behind another host, whose claim may still be on its way.
   void OnLearned(FdbKey key, VPortId vport, bool moved);
   // `key`, which another agent has announced, was heard at our `vport`.
@@ -54,9 +57,10 @@ class LocalClaims {
   // Whether we claim `key`.
   bool Has(FdbKey key) const { return claims_.contains(key); }
 
-  // Each second, makes the claims agree with the FDB: releases those of MACs that left their vPort, and takes those of learned
-  // MACs that no report told of, and of configured sticky ones that another agent has given up.
-  void Run();
+  // Each second, makes the claims agree with the FDB: releases those of MACs that left their vPort, and takes those of
+  // configured sticky ones that another agent has given up, and, with `takes_unreported`, of learned MACs that no report told
+  // of.
+  void Run(bool takes_unreported = true);
   absl::Time NextDeadline() const;
 
  private:

@@ -13,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "control/daemon/notify_socket_for_test.h"
 #include "control/daemon/running_server_for_test.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -22,7 +23,9 @@ namespace eoib {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
 
 constexpr absl::Duration kPatience = absl::Seconds(30);
 
@@ -99,18 +102,22 @@ class LostDeviceTest : public ::testing::Test {
 TEST_F(LostDeviceTest, LogsTheLossAndForwardsAgainWhenTheDeviceIsBack) {
   Child fabricd(directory_ + "/fabricd.log", {}, EOIB_FABRICD + Directories());
   ASSERT_TRUE(Eventually([&] { return absl::StrContains(Eoibctl("-t fabricd help"), "show"); })) << fabricd.Log();
+  const NotifySocket service_manager(directory_ + "/notify");
   Child eoibd(directory_ + "/eoibd.log",
-              {absl::StrCat("LD_PRELOAD=", VANISHING_LIBRARY, ":", EOIB_VERBS_LIBRARY),
+              {absl::StrCat("NOTIFY_SOCKET=", service_manager.path()),
+               absl::StrCat("LD_PRELOAD=", VANISHING_LIBRARY, ":", EOIB_VERBS_LIBRARY),
                absl::StrCat("EOIB_FABRIC=", directory_, "/fabricd.sock"), "EOIB_PORT=h1", absl::StrCat("EOIB_GONE=", gone_)},
               absl::StrCat(EOIBD_VERBS " --hca=verbs:eoib0/1 --config=", directory_, "/eoibd.toml", Directories()));
   ASSERT_TRUE(Shows("HCA eoib0/1: active")) << eoibd.Log();
   EXPECT_THAT(Eoibctl("show"), AllOf(HasSubstr("(full member), QPN 0x"), HasSubstr("not joined: ")))
       << "verbs are there, and no MAD device";
 
+  EXPECT_THAT(service_manager.Take(), Contains("READY=1"));
   TakeDevicesAway();
   Eoibctl("-t fabricd link h1 down");  // any event
   ASSERT_TRUE(Shows("waiting for the HCA: list the InfiniBand devices")) << eoibd.Log();
   EXPECT_TRUE(eoibd.Alive()) << "the same process";
+  EXPECT_THAT(service_manager.Take(), IsSupersetOf({"STATUS=restarting: eoib0/1 reports that it is lost", "READY=1"}));
   EXPECT_THAT(eoibd.Log(), AllOf(HasSubstr("eoib0/1 reports that it is lost: restarting"), HasSubstr("modprobe ib_uverbs")));
 
   Eoibctl("-t fabricd link h1 up");

@@ -198,8 +198,8 @@ absl::Status PathResolver::CheckRecord(const PathRecord& record) {
 void PathResolver::OnRecord(const Gid& gid, const absl::StatusOr<PathRecord>& answer) {
   Path& path = paths_.at(gid);
   path.pending = false;
-  if (path.query_again) return Query(gid);          // this answer may be older than the reason to query again
-  if (path.moved_seq > path.queried_seq) return;    // the peer was heard elsewhere since; `query_at` is set
+  if (path.query_again) return Query(gid);        // this answer may be older than the reason to query again
+  if (path.moved_seq > path.queried_seq) return;  // the peer was heard elsewhere since; `query_at` is set
   const absl::Status status = answer.ok() ? CheckRecord(*answer) : answer.status();
   if (!status.ok()) {
     if (!path.out_of_service) path.retry_at = clock_->Now() + kRetryDelay;
@@ -243,9 +243,12 @@ void PathResolver::OnTable(const absl::StatusOr<std::vector<PathRecord>>& answer
 }
 
 void PathResolver::AdoptRecord(const PathRecord& record) {
-  paths_.at(record.dgid).retry_at = absl::InfiniteFuture();
+  Path& path = paths_.at(record.dgid);
+  path.retry_at = absl::InfiniteFuture();
   UsePath({record.dgid, record.dlid.value(), record.sl},
           {record.traffic_class, record.hop_limit, record.flow_label, record.rate});
+  path.rate = record.rate;
+  path.mtu = record.mtu;
 }
 
 // A hop limit above 1 means that the path crosses routers, which need the GRH (IBA 1.4 §8.3.6).
@@ -264,8 +267,31 @@ void PathResolver::ReplaceHandle(const PathKey& key, AhIndex ah) {
   const AhIndex before = path.ah;
   path.ah = ah;
   path.key = key;
+  path.rate = path.mtu = 0;
   PublishToVPorts(key.dgid, &path);
   handles_->Put(before);  // after publishing, so that workers no longer pick it up
+}
+
+const char* PathResolver::StateOf(const Path& path) {
+  if (path.out_of_service) return "out of service";
+  if (!path.ah.IsNone()) return "up";
+  return path.pending ? "asked" : "no answer";
+}
+
+std::vector<PathResolver::Row> PathResolver::Dump() const {
+  std::vector<Row> rows;
+  for (const auto& [gid, path] : paths_) {
+    rows.push_back({.gid = gid,
+                    .lid = Lid(path.key.dlid),
+                    .sl = path.key.sl,
+                    .rate = path.rate,
+                    .mtu = path.mtu,
+                    .state = StateOf(path),
+                    .asked = clock_->Now() - path.queried_at,
+                    .vport = path.vports.empty() ? VPortId::None() : path.vports.front()});
+  }
+  std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.gid < b.gid; });
+  return rows;
 }
 
 // Also drops the vPorts that no longer have this GID.

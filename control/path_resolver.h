@@ -65,12 +65,26 @@ class PathResolver {
   void Reclaim();
   // Repeats the queries that are due.
   void Run();
+
+  // A path, for the operator.
+  struct Row {
+    Gid gid;
+    Lid lid;
+    Sl sl;
+    uint8_t rate = 0, mtu = 0;  // IBA codes of the path's record; 0: the path is known from a completion or the GID only
+    const char* state = "";     // "up", "asked", "no answer", "out of service"
+    absl::Duration asked;       // since the last query; infinite: never
+    VPortId vport;              // one of those at the port; None if there is none any more
+  };
+  std::vector<Row> Dump() const;  // by GID
+
   absl::Time NextDeadline() const;
 
  private:
   struct Path {
     std::vector<VPortId> vports;  // of the peers at this GID
     PathKey key;                  // `ah` was made from it
+    uint8_t rate = 0, mtu = 0;    // of the record that `ah` was made from
     AhIndex ah = AhIndex::None();
     bool pending = false;
     bool query_again = false;                      // query again when the pending answer has come
@@ -84,6 +98,7 @@ class PathResolver {
   };
 
   bool HasVPort(const Gid& gid, const Path& path) const;
+  static const char* StateOf(const Path& path);
   void Resolve(const Gid& gid, const Punt& punt);
   void QueryForPunt(const Gid& gid);
   void Query(const Gid& gid);

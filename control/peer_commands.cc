@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -10,18 +12,29 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
-#include "control/vport_announcement.h"
 
 namespace eoib {
 namespace {
 
-std::string Ago(absl::Time then, absl::Time now) {
-  return absl::StrCat(absl::FormatDuration(absl::Trunc(now - then, absl::Milliseconds(1))), " ago");
+int64_t MillisecondsSince(absl::Time then, absl::Time now) { return absl::ToInt64Milliseconds(now - then); }
+
+// Of a number of milliseconds: "240ms ago".
+std::string Ago(const Json& milliseconds) {
+  return absl::StrCat(absl::FormatDuration(absl::Milliseconds(milliseconds.get<int64_t>())), " ago");
 }
 
-std::string Name(const PeerAddress& peer) { return absl::StrCat("GID ", peer.gid.ToString(), " QPN ", peer.qpn.ToString()); }
+Json AddressJson(const PeerAddress& peer, Lid lid) {
+  Json json = {{"gid", peer.gid.ToString()}, {"qpn", peer.qpn.ToString()}};
+  if (lid.IsValid()) json["lid"] = lid.ToString();
+  return json;
+}
 
-// ---- peers ------------------------------------------------------------------------------------------------------------
+std::string AddressText(const Json& address) {
+  return absl::StrCat("GID ", TextOf(address, "gid"), " QPN ", TextOf(address, "qpn"), HasValue(address, "lid") ? " LID " : "",
+                      TextOf(address, "lid"));
+}
+
+// ---- Agents -----------------------------------------------------------------------------------------------------------
 
 bool IsProbed(const RemoteAgent::Address& address) { return address.confirmed && !address.lost && address.probes != 0; }
 
@@ -41,28 +54,57 @@ const char* StateOf(const RemoteAgent& agent) {
   return std::all_of(agent.addresses().begin(), agent.addresses().end(), is_quiet) ? "probing" : "up";
 }
 
-std::string RoundTrip(const RemoteAgent& agent) {
-  if (!agent.round_trip()) return "not measured";
-  return absl::FormatDuration(absl::Trunc(*agent.round_trip(), absl::Microseconds(1)));
+std::string RoundTripText(const Json& agent) {
+  if (!agent.contains("round_trip_us")) return "not measured";
+  return absl::FormatDuration(absl::Microseconds(agent["round_trip_us"].get<int64_t>()));
 }
 
-std::string Capabilities(const AgentCapabilities& capabilities) {
-  return absl::StrCat("header ", capabilities.eoib_header ? "eoib" : "",
-                      capabilities.eoib_header && capabilities.alternative_header ? " or " : "",
-                      capabilities.alternative_header ? "xve" : "", ", ", capabilities.checksums ? "" : "no ",
-                      "unfinished checksums, ", capabilities.segments, capabilities.segments == 1 ? " segment" : " segments",
-                      ", MTU ", capabilities.mtu);
+Json CapabilitiesJson(const AgentCapabilities& capabilities) {
+  Json headers = Json::array();
+  if (capabilities.eoib_header) headers.push_back("eoib");
+  if (capabilities.alternative_header) headers.push_back("xve");
+  return {{"headers", std::move(headers)},
+          {"unfinished_checksums", capabilities.checksums},
+          {"segments", capabilities.segments},
+          {"mtu", capabilities.mtu}};
 }
 
-std::string GroupMessages(const GroupWatch& group, absl::Time now) {
-  std::string text = group.theirs() == GroupWatch::Verdict::kMissing ? "not heard" : "heard";
-  if (group.heard()) {
-    absl::StrAppend(&text, " ", Ago(*group.heard(), now));
-  } else if (group.theirs() != GroupWatch::Verdict::kMissing) {
+std::string CapabilitiesText(const Json& accepts) {
+  const std::string headers = absl::StrJoin(accepts["headers"], " or ", [](std::string* out, const Json& header) {
+    absl::StrAppend(out, header.get<std::string>());
+  });
+  return absl::StrCat("header ", headers, ", ", accepts["unfinished_checksums"] == true ? "" : "no ", "unfinished checksums, ",
+                      TextOf(accepts, "segments"), accepts["segments"] == 1 ? " segment" : " segments", ", MTU ",
+                      TextOf(accepts, "mtu"));
+}
+
+const char* VerdictName(GroupWatch::Verdict verdict) {
+  switch (verdict) {
+    case GroupWatch::Verdict::kHeard:
+      return "heard";
+    case GroupWatch::Verdict::kMissing:
+      return "not heard";
+    default:
+      return "unknown";
+  }
+}
+
+Json GroupMessagesJson(const GroupWatch& group, absl::Time now) {
+  Json json = {{"theirs", VerdictName(group.theirs())}, {"ours", VerdictName(group.ours())}};
+  if (group.heard()) json["heard_ms"] = MillisecondsSince(*group.heard(), now);
+  return json;
+}
+
+std::string GroupMessagesText(const Json& messages) {
+  const bool missing = TextOf(messages, "theirs") == "not heard";
+  std::string text = missing ? "not heard" : "heard";
+  if (messages.contains("heard_ms")) {
+    absl::StrAppend(&text, " ", Ago(messages["heard_ms"]));
+  } else if (!missing) {
     text = "none yet";
   }
-  if (group.ours() == GroupWatch::Verdict::kHeard) text += "; it hears ours";
-  if (group.ours() == GroupWatch::Verdict::kMissing) text += "; it does not hear ours";
+  if (TextOf(messages, "ours") == "heard") text += "; it hears ours";
+  if (TextOf(messages, "ours") == "not heard") text += "; it does not hear ours";
   return text;
 }
 
@@ -73,24 +115,51 @@ std::map<PeerAddress, Lid> LidsOf(const Ves& ves, VPortId vport) {
   return lids;
 }
 
-std::string ShowAgent(const Ves& ves, const RemoteAgent& agent) {
+Json AddressesJson(const Ves& ves, const RemoteAgent& agent) {
+  Json addresses = Json::array();
+  std::map<PeerAddress, Lid> lids = LidsOf(ves, ves.protocol().VPortOf(agent.id()));
+  for (const auto& [peer, address] : agent.addresses()) {
+    Json json = AddressJson(peer, lids[peer]);
+    json["state"] = StateOf(address);
+    if (address.confirmed) json["heard_ms"] = MillisecondsSince(address.heard, ves.clock().Now());
+    addresses.push_back(std::move(json));
+  }
+  return addresses;
+}
+
+Json AgentJson(const Ves& ves, const RemoteAgent& agent) {
   const AgentView& view = agent.view();
   const absl::Time now = ves.clock().Now();
-  std::string text = absl::StrFormat("  %s  %-20s %-10s incarnation %d, %d vPorts, %d MACs, heard %s, round trip %s\n",
-                                     agent.id().ToShortString(), view.host, StateOf(agent), agent.incarnation(),
-                                     view.vports.size(), view.macs.size(), Ago(agent.heard(), now), RoundTrip(agent));
-  absl::StrAppend(&text, "    id ", agent.id().ToString(), "\n");
-  if (view.version != 0) absl::StrAppend(&text, "    accepts ", Capabilities(view.capabilities), "\n");
-  absl::StrAppend(&text, "    group messages: ", GroupMessages(agent.group, now), "\n");
-  const std::map<PeerAddress, Lid> lids = LidsOf(ves, ves.protocol().VPortOf(agent.id()));
-  for (const auto& [peer, address] : agent.addresses()) {
-    const auto lid = lids.find(peer);
-    absl::StrAppend(&text, "    ", Name(peer));
-    if (lid != lids.end() && lid->second.IsValid()) absl::StrAppend(&text, " LID ", lid->second.ToString());
-    absl::StrAppend(&text, ": ", StateOf(address), address.confirmed ? ", heard " + Ago(address.heard, now) : "", "\n");
+  Json json = {{"id", agent.id().ToString()},
+               {"short_id", agent.id().ToShortString()},
+               {"host", view.host},
+               {"state", StateOf(agent)},
+               {"incarnation", agent.incarnation()},
+               {"vports", view.vports.size()},
+               {"macs", view.macs.size()},
+               {"heard_ms", MillisecondsSince(agent.heard(), now)}};
+  if (agent.round_trip()) json["round_trip_us"] = absl::ToInt64Microseconds(*agent.round_trip());
+  if (view.version != 0) json["accepts"] = CapabilitiesJson(view.capabilities);
+  json["group_messages"] = GroupMessagesJson(agent.group, now);
+  json["addresses"] = AddressesJson(ves, agent);
+  return json;
+}
+
+std::string AgentText(const Json& agent) {
+  std::string text = absl::StrFormat(
+      "  %s  %-20s %-10s incarnation %s, %s vPorts, %s MACs, heard %s, round trip %s\n    id %s\n", TextOf(agent, "short_id"),
+      TextOf(agent, "host"), TextOf(agent, "state"), TextOf(agent, "incarnation"), TextOf(agent, "vports"),
+      TextOf(agent, "macs"), Ago(agent["heard_ms"]), RoundTripText(agent), TextOf(agent, "id"));
+  if (agent.contains("accepts")) absl::StrAppend(&text, "    accepts ", CapabilitiesText(agent["accepts"]), "\n");
+  absl::StrAppend(&text, "    group messages: ", GroupMessagesText(agent["group_messages"]), "\n");
+  for (const Json& address : agent["addresses"]) {
+    absl::StrAppend(&text, "    ", AddressText(address), ": ", TextOf(address, "state"),
+                    address.contains("heard_ms") ? ", heard " + Ago(address["heard_ms"]) : "", "\n");
   }
   return text;
 }
+
+// ---- Data-only peers --------------------------------------------------------------------------------------------------
 
 // The FDB's figures about a peer that announces nothing.
 struct Learned {
@@ -98,15 +167,22 @@ struct Learned {
   absl::Duration age = absl::InfiniteDuration();  // of the MAC that was heard last
 };
 
-std::string ShowDataOnly(const VPortAddress& address, const Learned& learned) {
-  const char* const state = address.state() == VPortState::kUp ? "up" : address.lost ? "lost" : "unresolved";
-  return absl::StrCat(
-      "  data-only ", state, ": ", Name(address.peer), address.lid.IsValid() ? " LID " + address.lid.ToString() : "", ", ",
-      learned.macs, " MACs, ",
-      learned.macs == 0 ? "not heard lately" : absl::StrCat("heard ", absl::ToInt64Seconds(learned.age), "s ago"), "\n");
+Json DataOnlyJson(const VPortAddress& address, const Learned& learned) {
+  Json json = AddressJson(address.peer, address.lid);
+  json["state"] = address.state() == VPortState::kUp ? "up" : address.lost ? "lost" : "unresolved";
+  json["macs"] = learned.macs;
+  if (learned.macs != 0) json["heard_ms"] = absl::ToInt64Milliseconds(learned.age);
+  return json;
 }
 
-std::string ShowAllDataOnly(const Ves& ves) {
+std::string DataOnlyText(const Json& peer) {
+  const std::string heard =
+      peer.contains("heard_ms") ? absl::StrCat("heard ", peer["heard_ms"].get<int64_t>() / 1000, "s ago") : "not heard lately";
+  return absl::StrCat("  data-only ", TextOf(peer, "state"), ": ", AddressText(peer), ", ", TextOf(peer, "macs"), " MACs, ",
+                      heard, "\n");
+}
+
+Json AllDataOnlyJson(const Ves& ves) {
   std::vector<VPortDirectory::Row> rows;
   absl::flat_hash_map<VPortId, Learned> learned;
   for (VPortDirectory::Row& row : ves.directory().Dump()) {
@@ -115,69 +191,55 @@ std::string ShowAllDataOnly(const Ves& ves) {
     learned[row.vport];
     rows.push_back(std::move(row));
   }
-  if (rows.empty()) return "";
+  Json peers = Json::array();
+  if (rows.empty()) return peers;
   ves.fdb().Visit([&learned](const Fdb::Entry& entry) {
     const auto at = learned.find(entry.vport);
     if (at == learned.end()) return;
     ++at->second.macs;
     at->second.age = std::min(at->second.age, entry.age);
   });
-  std::string text;
-  for (const VPortDirectory::Row& row : rows) text += ShowDataOnly(row.addresses[0], learned[row.vport]);
-  return text;
+  for (const VPortDirectory::Row& row : rows) peers.push_back(DataOnlyJson(row.addresses[0], learned[row.vport]));
+  return peers;
 }
 
-std::string Peers(const Ves& ves) {
+// ---- peers ------------------------------------------------------------------------------------------------------------
+
+Json PeersJson(const Ves& ves) {
   const VPortProtocol& engine = ves.protocol().engine();
-  std::string text =
-      absl::StrCat("VES ", ves.config().name, ": this agent is ", engine.own().id().ToShortString(), ", incarnation ",
-                   engine.own().incarnation(), ves.config().announce ? "" : "; it announces nothing", "\n");
+  Json json = {{"name", ves.config().name},
+               {"id", engine.own().id().ToString()},
+               {"short_id", engine.own().id().ToShortString()},
+               {"incarnation", engine.own().incarnation()},
+               {"announces", ves.config().announce},
+               {"agents", Json::array()}};
   if (const auto copy = ves.protocol().copy()) {
-    absl::StrAppend(&text, "  warning: ", Name(copy->peer), " has this agent's id, heard ", Ago(copy->heard, ves.clock().Now()),
-                    "; ", kCopyAdvice, "\n");
+    json["copy"] = AddressJson(copy->peer, Lid());
+    json["copy"]["heard_ms"] = MillisecondsSince(copy->heard, ves.clock().Now());
   }
-  for (const auto& [id, agent] : engine.agents()) text += ShowAgent(ves, *agent);
-  return text + ShowAllDataOnly(ves);
+  for (const auto& [id, agent] : engine.agents()) json["agents"].push_back(AgentJson(ves, *agent));
+  json["data_only"] = AllDataOnlyJson(ves);
+  return json;
 }
 
-// ---- vport/show -------------------------------------------------------------------------------------------------------
-
-std::string Vlans(const std::vector<VlanRange>& ranges) {
-  if (ranges.empty()) return "none";
-  return absl::StrJoin(ranges, ",", [](std::string* out, const VlanRange& range) {
-    absl::StrAppend(out, range.first.ToString());
-    if (range.last != range.first) absl::StrAppend(out, "-", range.last.ToString());
-  });
-}
-
-std::string ShowVPort(const AnnouncedVPort& vport, absl::string_view host, size_t macs) {
-  return absl::StrFormat("%5d  %-16s  %6d  %-24s  %s\n", vport.id, vport.name, macs, host, Vlans(vport.vlans));
-}
-
-std::string ShowVPortsOf(const RemoteAgent& agent) {
-  std::map<uint16_t, size_t> macs;
-  for (const auto& [key, mac] : agent.view().macs) ++macs[mac.vport];
-  const std::string host = absl::StrCat(VesProtocol::NameOf(agent), agent.IsReachable() ? "" : ", lost");
-  std::string text;
-  for (const auto& [id, vport] : agent.view().vports) text += ShowVPort(vport, host, macs[id]);
-  return text;
-}
-
-std::string ShowVPorts(const Ves& ves) {
-  std::string text =
-      absl::StrFormat("VES %s\n%5s  %-16s  %6s  %-24s  %s\n", ves.config().name, "id", "name", "MACs", "host", "VLANs");
-  for (const VPort& vport : ves.vports()) {
-    text += ShowVPort(ToAnnounced(vport), "this host", ves.fdb().Held(ves.forwarder().ports()[vport.index].vport));
+std::string PeersText(const Json& ves) {
+  std::string text = absl::StrCat("VES ", TextOf(ves, "name"), ": this agent is ", TextOf(ves, "short_id"), ", incarnation ",
+                                  TextOf(ves, "incarnation"), ves["announces"] == true ? "" : "; it announces nothing", "\n");
+  if (ves.contains("copy")) {
+    absl::StrAppend(&text, "  warning: ", AddressText(ves["copy"]), " has this agent's id, heard ",
+                    Ago(ves["copy"]["heard_ms"]), "; ", kCopyAdvice, "\n");
   }
-  for (const auto& [id, agent] : ves.protocol().engine().agents()) text += ShowVPortsOf(*agent);
+  for (const Json& agent : ves["agents"]) text += AgentText(agent);
+  for (const Json& peer : ves["data_only"]) text += DataOnlyText(peer);
   return text;
 }
 
 }  // namespace
 
 void RegisterPeerCommands(const VesFinder& finder, CommandRegistry* registry) {
-  registry->Register({"peers", "[VES]", "the other agents, and peers that announce nothing", 0, 1, ForVeses(finder, Peers)});
-  registry->Register({"vport/show", "[VES]", "the vPorts of all agents", 0, 1, ForVeses(finder, ShowVPorts)});
+  registry->Register(
+      {"peers", "[VES]", "the other agents, and peers that announce nothing", 0, 1, ForVeses(finder, PeersJson, PeersText)});
+  registry->MarkReadOnly({"peers"});
 }
 
 }  // namespace eoib

@@ -1,5 +1,4 @@
-// The operator's view of the hosts of a VES: the commands peers (other agents, and peers that announce nothing) and vport/show
-// (the vPorts of all agents).
+// The operator's view of the hosts of a VES: the command peers (other agents, and peers that announce nothing).
 #ifndef EOIB_CONTROL_PEER_COMMANDS_H_
 #define EOIB_CONTROL_PEER_COMMANDS_H_
 

@@ -5,12 +5,15 @@
 #ifndef EOIB_CONTROL_RARP_ANNOUNCER_H_
 #define EOIB_CONTROL_RARP_ANNOUNCER_H_
 
+#include <cstddef>
+#include <set>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "control/vport.h"
 #include "vswitch/base/clock.h"
+#include "vswitch/base/token_bucket.h"
 #include "vswitch/control_queues.h"
 #include "vswitch/vlan_policy.h"
 
@@ -18,28 +21,42 @@ namespace eoib {
 
 class RarpAnnouncer {
  public:
-  // `vlans`: of the VES. All pointers outlive the object.
-  RarpAnnouncer(const VlanSet& vlans, const std::vector<VPort>* vports, InjectQueue* queue, const Clock* clock)
-      : vlans_(vlans), vports_(vports), queue_(queue), clock_(clock) {}
+  // `vlans`: of the VES. `vports` are in the order of their indexes. All pointers outlive the object.
+  RarpAnnouncer(const VlanSet* vlans, const std::vector<VPort>* vports, InjectQueue* queue, const Clock* clock);
 
-  // Announces now, and again 100, 300, 700 and 1,500 ms later: peers that join a little later, after the whole subnet was
-  // down, miss the first.
+  // Announces all vPorts now, and again 100, 300, 700 and 1,500 ms later: peers that join a little later, after the whole
+  // subnet was down, miss the first. Many vPorts are announced one after the other, because each announcement is copied to all
+  // of them.
   void Start();
-  void Stop() { next_ = absl::InfiniteFuture(); }
-  // Announces if that is due.
+  // The same for the vPorts with these indexes. The announcement of the others goes on.
+  void Start(const std::vector<uint32_t>& indexes);
+  void Stop() { due_.clear(); }
+  // Announces what is due.
   void Run();
-  absl::Time NextDeadline() const { return next_; }
+  absl::Time NextDeadline() const;
 
  private:
-  void Announce();
+  // The next announcement of a vPort.
+  struct Announcement {
+    absl::Time at;
+    uint32_t index = 0;
+    int sent = 0;  // announcements before this one
+
+    friend bool operator<(const Announcement& a, const Announcement& b) {
+      return a.at != b.at ? a.at < b.at : a.index < b.index;
+    }
+  };
+
+  double Cost() const;
+  void Announce(uint32_t index);
   absl::optional<Vid> VlanFor(const VlanPolicy& policy) const;
 
-  const VlanSet vlans_;
+  const VlanSet* const vlans_;
   const std::vector<VPort>* const vports_;
   InjectQueue* const queue_;
   const Clock* const clock_;
-  int sent_ = 0;  // in the present series
-  absl::Time next_ = absl::InfiniteFuture();
+  std::set<Announcement> due_;
+  TokenBucket copies_;
 };
 
 }  // namespace eoib

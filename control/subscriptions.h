@@ -51,8 +51,8 @@ class Subscriptions {
   SaClient* const sa_;
   const Clock* const clock_;
   bool may_be_subscribed_ = false;  // the SA may count us as subscribed
-  uint64_t round_ = 0;     // answers to earlier rounds are stale
-  size_t subscribed_ = 0;  // in this round
+  uint64_t round_ = 0;              // answers to earlier rounds are stale
+  size_t subscribed_ = 0;           // in this round
   size_t answered_ = 0;
   std::string trouble_;  // why the subscription is not complete; empty: it is, or no answer yet
   absl::Duration backoff_;

@@ -58,7 +58,7 @@ void Mistakes::Add(int line, absl::string_view message) { found_.emplace(std::ma
 absl::Status Mistakes::ToStatus() const {
   if (found_.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrJoin(found_, "\n", [this](std::string* out, const auto& mistake) {
-    absl::StrAppend(out, source_, ":", mistake.first, ": ", mistake.second);
+    absl::StrAppend(out, sources_.At(mistake.first), ": ", mistake.second);
   }));
 }
 
@@ -145,6 +145,16 @@ absl::optional<int64_t> TableReader::IntegerOrString(absl::string_view key, int6
   if (value >= min && value <= max) return value;
   Wrong(key, hint);
   return absl::nullopt;
+}
+
+void TableReader::CheckPKeyPrefix(absl::string_view key, int64_t pkey) const {
+  const toml::node& node = *Find(key);
+  bool hexadecimal = node.is_string() && absl::StartsWithIgnoreCase(node.as_string()->get(), "0x");
+  if (const auto* number = node.as_integer()) {
+    hexadecimal = (number->flags() & toml::value_flags::format_as_hexadecimal) != toml::value_flags::none;
+  }
+  if (hexadecimal || pkey < 8000 || pkey > 9999) return;
+  Wrong(key, absl::StrCat("did you mean 0x", pkey, "? For the decimal number write 0x", absl::Hex(pkey, absl::kZeroPad4)));
 }
 
 absl::optional<bool> TableReader::Bool(absl::string_view key) const {

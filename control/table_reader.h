@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
+#include "control/config_text.h"
 #include "vswitch/base/address.h"
 #include "vswitch/vlan_policy.h"
 
@@ -31,15 +32,17 @@ inline int LineOf(const toml::node& node) { return LineOf(node.source()); }
 // The mistakes found so far, reported in the order of their lines.
 class Mistakes {
  public:
-  // `source` is the file's name in messages.
-  explicit Mistakes(absl::string_view source) : source_(source) {}
+  // `sources` are the files in messages.
+  explicit Mistakes(const SourceLines& sources) : sources_(sources) {}
 
   void Add(int line, absl::string_view message);
+  // For a message about another line: "line 12".
+  std::string Mention(int line) const { return sources_.Mention(line); }
   bool empty() const { return found_.empty(); }
   absl::Status ToStatus() const;
 
  private:
-  const std::string source_;
+  const SourceLines sources_;
   std::multimap<int, std::string> found_;
 };
 
@@ -71,6 +74,8 @@ class TableReader {
   absl::optional<int64_t> Integer(absl::string_view key, int64_t min, int64_t max, absl::string_view unit) const;
   // An integer, or a string such as "0x8001".
   absl::optional<int64_t> IntegerOrString(absl::string_view key, int64_t min, int64_t max, absl::string_view hint) const;
+  // Reports a P_Key that IntegerOrString has read, if its 0x seems to be forgotten: pkey = 8001.
+  void CheckPKeyPrefix(absl::string_view key, int64_t pkey) const;
   absl::optional<bool> Bool(absl::string_view key) const;
   absl::optional<Vid> Vlan(absl::string_view key) const;
   absl::optional<VlanSet> Vlans(absl::string_view key) const;

@@ -7,7 +7,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "vswitch/port/piece_layout.h"
+#include "vswitch/base/check.h"
 #include "vswitch/wire/mgid.h"
 
 namespace eoib {
@@ -16,6 +16,12 @@ namespace {
 constexpr absl::Duration kAgeInterval = absl::Seconds(1);
 constexpr absl::Duration kReclaimInterval = absl::Seconds(10);
 constexpr int kPuntsPerTurn = 256;
+// Packet buffers: full send and receive queues of the QP, two batches in the forwarder, whose last frames may be large, and all
+// frames that wait for a path or for segments.
+constexpr size_t kBuffers =
+    512 + 512 + 2 * (Forwarder::kBatch + kMaxSegments) + HeldFrames::kMaxBuffers + Forwarder::kReassemblyBuffers;
+// Sized for the largest InfiniBand MTU, not the port's present one: the port may come up with a larger MTU later.
+const size_t kLargestFrame = MtuBytes(static_cast<uint8_t>(IbMtu::k4096)) - kEoibHeaderSize;
 // How long to hold a frame for a new RoCE peer: longer than the kernel's neighbour discovery may take.
 constexpr absl::Duration kHoldOnEthernet = absl::Seconds(3);
 
@@ -74,25 +80,24 @@ PathResolver::Source PathSource(const FabricPort::Resources& fabric, const Group
 
 }  // namespace
 
-Ves::Ves(const VesConfig& config, const Context& context, const Gid& gid)
+Ves::Ves(const VesConfig& config, const Context& context, std::unique_ptr<BufferPool> pool, const Gid& gid)
     : config_(config),
       context_(context),
-      fdb_({config.ageing, config.fdb_limit, config.vport_fdb_limit.value_or(config.fdb_limit), config.damping,
-            context.fdb_budget,
-            // All local vPorts count as one claimant, the zero GID.
-            [this](VPortId vport) { return directory_.Peer(vport).value_or(PeerAddress()).gid; }},
-           context.fabric.clock),
+      pool_(std::move(pool)),
+      fdb_(FdbOptionsOf(config), context.fabric.clock),
       journal_(config.name, &fdb_, &directory_, context.fabric.clock, [this](VPortId vport) { return Behind(vport); }),
       damped_log_(context.fabric.clock, 10, absl::Seconds(6)),
-      queue_pair_({"VES " + config.name, config.pkey, {.qkey = QKeyOf(config)}}, context.fabric, context.pool, gid),
-      announcer_(config.vlans, &vports_, &injected_, context.fabric.clock),
+      queue_pair_({"VES " + config.name, config.pkey, {.qkey = QKeyOf(config)}}, context.fabric, pool_.get(), gid),
+      announcer_(&config_.vlans, &vports_, &injected_, context.fabric.clock),
       next_age_(context.fabric.clock->Now() + kAgeInterval),
       next_reclaim_(context.fabric.clock->Now() + kReclaimInterval) {}
 
 absl::StatusOr<std::unique_ptr<Ves>> Ves::Create(const VesConfig& config, const Context& context) {
   const absl::StatusOr<HcaPortInfo> port = context.fabric.hca->QueryPort();
   if (!port.ok()) return port.status();
-  auto ves = std::unique_ptr<Ves>(new Ves(config, context, port->gid));
+  auto pool = BufferPool::Create(context.fabric.hca, context.fabric.pd, kBuffers, kLargestFrame);
+  if (!pool.ok()) return pool.status();
+  auto ves = std::unique_ptr<Ves>(new Ves(config, context, *std::move(pool), port->gid));
   Forwarder::Options options;
   options.vlans = config.vlans;
   options.group_fwd_mask = config.group_fwd_mask;
@@ -104,7 +109,7 @@ absl::StatusOr<std::unique_ptr<Ves>> Ves::Create(const VesConfig& config, const 
   if (ves->replicates()) options.floods = &ves->floods_;
   ves->forwarder_ =
       std::make_unique<Forwarder>(options,
-                                  Forwarder::Dependencies{context.pool, &ves->fdb_, &ves->directory_, &ves->punts_,
+                                  Forwarder::Dependencies{ves->pool_.get(), &ves->fdb_, &ves->directory_, &ves->punts_,
                                                           &ves->messages_, &ves->injected_, context.fabric.clock},
                                   Forwarder::Uplink());
   ves->forwarder_->SetMtu(static_cast<uint32_t>(MtuBytes(MtuCodeUntilJoined(*port))) - kEoibHeaderSize);
@@ -142,7 +147,13 @@ void Ves::MakeGroup(const Mgid& mgid) {
                                  [this](const PeerAddress& peer) { protocol_->Ask(peer); }});
 }
 
+void Ves::Start() {
+  running_ = true;
+  if (!vports_.empty()) group_->Join();
+}
+
 void Ves::Stop(std::function<void()> done) {
+  running_ = false;
   if (!replicates()) return group_->Leave(std::move(done));
   discovery_->Leave([this, done = std::move(done)] { group_->Leave(done); });
 }
@@ -157,29 +168,8 @@ Ves::~Ves() {
   queue_pair_.Drop();
 }
 
-absl::Status Ves::AddVPort(VPort vport) {
-  const MacAddr pinned = vport.config.pin_mac ? vport.port->mac() : MacAddr();
-  vport.index = forwarder_->AddPort(vport.port.get(), vport.config.vlan, pinned);
-  const VPortId id = forwarder_->ports()[vport.index].vport;
-  if (id.IsNone())
-    return absl::ResourceExhaustedError(absl::StrCat("VES ", config_.name, ": no room for vPort ", vport.config.name));
-  bool strip;
-  if (!vport.config.static_macs.empty() && !vport.config.vlan.Egress(vport.config.vlan.Untagged(), &strip)) {
-    return absl::InvalidArgumentError(absl::StrCat("vPort ", vport.config.name,
-                                                   ": static_macs are in the port's access or native VLAN, and ",
-                                                   "it carries no VLAN ", vport.config.vlan.Untagged().ToString()));
-  }
-  fdb_.SetVPortPolicy(id, {vport.config.fdb_limit, vport.config.sticky});
-  for (MacAddr mac : vport.config.static_macs) {
-    const absl::Status added = fdb_.AddStatic(FdbKey(vport.config.vlan.Untagged(), mac), id);
-    if (!added.ok()) return absl::Status(added.code(), absl::StrCat("vPort ", vport.config.name, ": ", added.message()));
-  }
-  protocol_->AddVPort(vport, id);
-  vports_.push_back(std::move(vport));
-  return absl::OkStatus();
-}
-
 void Ves::Refresh(RefreshDepth depth) {
+  if (vports_.empty()) return;  // no member of the group
   if (depth == RefreshDepth::kLight) {
     group_->Join();
   } else {
@@ -234,6 +224,7 @@ void Ves::OnNotice(SmTrap trap, const Gid& gid) {
 
 void Ves::OnGroup(const absl::optional<GroupMembership::Joined>& joined) {
   forwarder_->SetFloodHandle(joined.has_value() ? joined->ah : AhIndex::None());
+  if (carrier_.value_or(false) != joined.has_value()) LogGroup(joined);
   SetCarrier(joined.has_value());
   if (joined.has_value() && adopted_mtu_ != joined->mtu_bytes) AdoptMtu(joined->mtu_bytes);
   AnnounceAddress();
@@ -249,38 +240,6 @@ void Ves::AnnounceAddress() {
   if (discovery_ != nullptr) discovery_->SetAddress(own);
 }
 
-// Skips a carrier that does not change: the kernel takes the rtnl lock for it, which others may hold for long.
-void Ves::SetCarrier(bool up) {
-  if (carrier_ == up) return;
-  carrier_ = up;
-  for (VPort& vport : vports_) {
-    const absl::Status status = vport.set_link(up);
-    if (status.ok()) continue;
-    LogWarning(status.message());
-    carrier_.reset();
-  }
-}
-
-// A larger configured MTU than the VES's is cut, so that the interface sends nothing that the forwarder must drop. But segments
-// carry larger frames.
-int Ves::InterfaceMtu(const VPortConfig& vport) const {
-  const int largest = static_cast<int>(forwarder_->mtu()) - kNetdevOverhead;
-  const bool in_segments = vport.type == "tap" && config_.SendsSegments();
-  const int limit = in_segments ? static_cast<int>(PieceLayout(forwarder_->mtu()).Largest()) - kNetdevOverhead : largest;
-  return std::min(vport.mtu.value_or(largest), limit);
-}
-
-void Ves::AdoptMtu(int group_mtu_bytes) {
-  adopted_mtu_ = group_mtu_bytes;  // OnGroup skips an unchanged MTU, so a smaller one set by the operator stays
-  const int mtu = group_mtu_bytes - static_cast<int>(kEoibHeaderSize);
-  forwarder_->SetMtu(static_cast<uint32_t>(mtu));
-  for (VPort& vport : vports_) {
-    absl::Status status = vport.set_mtu(InterfaceMtu(vport.config));
-    if (vport.limit_super_frames != nullptr) status.Update(vport.limit_super_frames(static_cast<uint32_t>(mtu)));
-    if (!status.ok()) LogWarning(status.message());
-  }
-}
-
 // Peers learn our new queue pair or LID from it before they send to the old one.
 void Ves::AnnounceMacs() {
   if (group_->joined().has_value()) {
@@ -291,7 +250,7 @@ void Ves::AnnounceMacs() {
 }
 
 // A bounded number in each turn: a peer can make the worker punt faster than we handle punts.
-void Ves::RunPunts() {
+bool Ves::RunPunts() {
   punts_.Clear();
   Punt punt;
   int handled = 0;
@@ -304,9 +263,13 @@ void Ves::RunPunts() {
     if (config_.announce) protocol_->OnMessage(message_);
     ++handled;
   }
-  if (handled == kPuntsPerTurn) return punts_.Notify();  // the loop calls us again
+  if (handled == kPuntsPerTurn) {
+    punts_.Notify();  // the loop calls us again
+    return true;
+  }
   // The worker also notifies the punt queue when its endpoint has failed.
   if (queue_pair_.NoteFailure()) context_.on_lost();
+  return false;
 }
 
 void Ves::OnPunt(const Punt& punt) {
@@ -381,7 +344,7 @@ std::string Ves::Behind(VPortId vport) const {
 std::string Ves::Place(VPortId vport) const {
   if (vport.IsNone()) return "no vPort";
   const Route route = directory_.Get(vport);
-  if (route.kind == Route::Kind::kLocal) return absl::StrCat("vPort ", vports_[route.local_port].config.name);
+  if (route.kind == Route::Kind::kLocal) return absl::StrCat("vPort ", VPortAt(route.local_port));
   const std::vector<VPortAddress> addresses = directory_.Addresses(vport);
   if (addresses.empty()) return "a peer that is gone";
   return absl::StrJoin(addresses, " and ", [&addresses](std::string* out, const VPortAddress& address) {

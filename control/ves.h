@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -32,6 +33,7 @@
 #include "control/vport.h"
 #include "fdb/fdb.h"
 #include "fdb/vport_directory.h"
+#include "vswitch/fabric/buffer_pool.h"
 #include "vswitch/forwarder.h"
 
 namespace eoib {
@@ -48,7 +50,6 @@ class Ves final : public FabricPortClient {
   // Shared by all VESes of an agent, and outlives them.
   struct Context {
     FabricPort::Resources fabric;
-    BufferPool* pool;
     std::function<void()> on_lost = [] {};  // the worker found that the queue pair has failed, so NeedsRebuild
     FdbBudget* fdb_budget = nullptr;        // the host's; null: only the VES's own limit applies
     AgentIdentity identity = {};
@@ -61,14 +62,26 @@ class Ves final : public FabricPortClient {
   Ves(const Ves&) = delete;
   Ves& operator=(const Ves&) = delete;
 
-  // Before Start.
-  absl::Status AddVPort(VPort vport);
+  // While the worker does not run. The first vPort joins the group, and the last one leaves it. SetUpVPorts follows. An error
+  // leaves the VES as it was, and *vport with the caller.
+  absl::Status AddVPort(VPort* vport);
+  // Gives the interfaces of added vPorts the MTU and carrier of the others, and announces their MACs. The worker may run.
+  void SetUpVPorts(absl::FunctionRef<bool(const VPort& vport)> concerned);
+  // The interface of a vPort was made again, or could not be (`trouble`).
+  void NoteRemade(uint32_t index, const std::string& trouble);
+  // What VPort::check of a vPort has returned.
+  void NoteTrouble(uint32_t index, const std::string& trouble);
+  // While the worker does not run. Flushes what is behind the vPort, tells the other agents, and returns it, with its
+  // interface.
+  VPort RemoveVPort(const std::string& name);
+  // Takes over the keys of `config` that change in place (ConfigDiff), while the worker does not run.
+  void Change(const VesConfig& config);
 
   // The MTU of a vPort's interface, as the VES's present MTU allows.
   int InterfaceMtu(const VPortConfig& vport) const;
 
   // FabricPortClient.
-  void Start() override { group_->Join(); }
+  void Start() override;
   void Stop(std::function<void()> done) override;
   // Tells the other agents that this one stops. The worker must run once more.
   void Leave() { protocol_->Leave(); }
@@ -84,10 +97,11 @@ class Ves final : public FabricPortClient {
 
   // Readable when the forwarder has punted; then call RunPunts, which may find that the VES NeedsRebuild.
   int punt_fd() const { return punts_.fd(); }
-  void RunPunts();
+  // Returns whether there may be more.
+  bool RunPunts();
 
   const VesConfig& config() const { return config_; }
-  const std::vector<VPort>& vports() const { return vports_; }
+  const std::vector<VPort>& vports() const { return vports_; }  // in the order of their indexes
   Forwarder* forwarder() { return forwarder_.get(); }
   const Forwarder& forwarder() const { return *forwarder_; }
   const GroupMembership& group() const { return *group_; }
@@ -96,6 +110,8 @@ class Ves final : public FabricPortClient {
   bool checks_pkey() const { return context_.fabric.sa != nullptr; }
   Fdb* fdb() { return &fdb_; }
   const Fdb& fdb() const { return fdb_; }
+  const BufferPool& pool() const { return *pool_; }
+  bool carrier() const { return carrier_.value_or(false); }
   const Clock& clock() const { return *context_.fabric.clock; }
   VPortDirectory* directory() { return &directory_; }
   const VPortDirectory& directory() const { return directory_; }
@@ -104,15 +120,21 @@ class Ves final : public FabricPortClient {
   // Null if the VES floods through its group.
   const ServiceDiscovery* discovery() const { return discovery_.get(); }
 
+  const PathResolver& resolver() const { return *resolver_; }
+
   const VesJournal& journal() const { return journal_; }
 
   // The place of a vPort, for the operator: "vPort web1", "GID fe80::1 QPN 0x48". Behind adds the host's name, if it is known:
   // "GID fe80::1 QPN 0x48 (h2)".
   std::string Place(VPortId vport) const;
   std::string Behind(VPortId vport) const;
+  // The name of the vPort of this host at a port of the forwarder.
+  const std::string& VPortAt(uint32_t index) const;
+  // This host's name, as other hosts' operators see it.
+  const std::string& host() const { return context_.host; }
 
  private:
-  Ves(const VesConfig& config, const Context& context, const Gid& gid);
+  Ves(const VesConfig& config, const Context& context, std::unique_ptr<BufferPool> pool, const Gid& gid);
 
   bool replicates() const { return config_.flood == FloodMode::kReplicate; }
   void MakeGroup(const Mgid& mgid);
@@ -124,12 +146,18 @@ class Ves final : public FabricPortClient {
   void OnGroup(const absl::optional<GroupMembership::Joined>& joined);
   void AdoptMtu(int group_mtu_bytes);
   void AnnounceAddress();
+  void LogGroup(const absl::optional<GroupMembership::Joined>& joined) const;
   void SetCarrier(bool up);
+  absl::Status Check(const VPort& vport) const;
+  void SetUp(VPort* vport);
+  Fdb::Options FdbOptionsOf(const VesConfig& config) const;
   void AnnounceMacs();
   void OnDamped(const Punt& punt);
 
-  const VesConfig config_;
+  VesConfig config_;
   const Context context_;
+  const std::unique_ptr<BufferPool> pool_;
+  bool running_ = false;          // between Start and Stop
   bool announced_ = false;        // the interfaces' MACs, since the last join or renewal
   absl::optional<bool> carrier_;  // of the interfaces; nullopt: unknown, or they differ
   int adopted_mtu_ = 0;           // the group's MTU that the interfaces were last set to

@@ -1,9 +1,12 @@
 #include "control/ves_commands.h"
 
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "control/daemon/counter_text.h"
+#include "control/vport_commands.h"
 
 namespace eoib {
 namespace {
@@ -14,112 +17,222 @@ std::string Membership(const Ves& ves) {
   return ves.queue_pair().pkey().IsFullMember() ? "full member" : "limited member";
 }
 
-// A VES without a multicast group: where its floods go.
-std::string ShowReplication(const Ves& ves) {
-  const absl::optional<GroupMembership::Joined>& ready = ves.group().joined();
-  if (!ready.has_value()) return absl::StrCat("\n  flood by unicast copies: not joined: ", ves.group().trouble(), "\n");
-  const std::string& trouble = ves.discovery()->trouble();
-  return absl::StrCat("\n  flood by unicast copies: joined, to ", ves.protocol().agents(), " agents (",
-                      ves.discovery()->listed(), " in the subnet administrator's list), Q_Key ", ready->qkey.ToString(),
-                      ", MTU ", ready->mtu_bytes, "\n", trouble.empty() ? "" : absl::StrCat("  retrying: ", trouble, "\n"));
+// ---- Flooding ---------------------------------------------------------------------------------------------------------
+
+const char* FloodState(const Ves& ves) {
+  if (ves.discovery() == nullptr && ves.vports().empty()) return "no member without a vPort";
+  return ves.group().joined().has_value() ? "joined" : "not joined";
 }
 
-std::string ShowFloodGroup(const Ves& ves) {
+Json FloodJson(const Ves& ves) {
   const GroupMembership& group = ves.group();
-  const std::string text = absl::StrCat("\n  flood group ", group.mgid().ToString());
-  const absl::optional<GroupMembership::Joined>& joined = group.joined();
-  if (!joined.has_value()) return absl::StrCat(text, ": not joined: ", group.trouble(), "\n");
-  return absl::StrCat(text, ": joined", joined->mlid.IsValid() ? ", MLID " + joined->mlid.ToString() : "", ", Q_Key ",
-                      joined->qkey.ToString(), ", MTU ", joined->mtu_bytes, "\n",
-                      group.trouble().empty() ? "" : absl::StrCat("  joining again: ", group.trouble(), "\n"));
+  Json json = {{"mode", ves.discovery() != nullptr ? "replicate" : "group"}};
+  if (ves.discovery() == nullptr) json["mgid"] = group.mgid().ToString();
+  json["state"] = FloodState(ves);
+  std::string trouble = group.trouble();
+  if (const absl::optional<GroupMembership::Joined>& joined = group.joined()) {
+    if (joined->mlid.IsValid()) json["mlid"] = joined->mlid.ToString();
+    json["qkey"] = joined->qkey.ToString();
+    json["mtu"] = joined->mtu_bytes;
+  }
+  if (ves.discovery() != nullptr) {
+    json["agents"] = ves.protocol().agents();
+    json["listed_agents"] = ves.discovery()->listed();
+    if (group.joined().has_value()) trouble = ves.discovery()->trouble();
+  }
+  if (!trouble.empty()) json["trouble"] = trouble;
+  return json;
 }
 
-std::string ShowVPort(const VPort& vport) {
-  const VlanPolicy& vlan = vport.config.vlan;
-  const std::string vlans = vlan.mode == PortMode::kAccess ? absl::StrCat(", access VLAN ", vlan.access_vlan.ToString())
-                                                           : absl::StrCat(", trunk VLANs ", vlan.trunk_vlans.ToString(),
-                                                                          ", native VLAN ", vlan.native_vlan.ToString());
-  return absl::StrCat("  vPort ", vport.config.name, ": ", vport.config.type, ", MAC ", vport.port->mac().ToString(), vlans,
-                      "\n");
+std::string FloodText(const Json& flood) {
+  const bool replicates = TextOf(flood, "mode") == "replicate";
+  const bool joined = TextOf(flood, "state") == "joined";
+  std::string text =
+      absl::StrCat(replicates ? "  flood by unicast copies" : absl::StrCat("  flood group ", TextOf(flood, "mgid")), ": ",
+                   TextOf(flood, "state"));
+  if (TextOf(flood, "state") == "not joined") absl::StrAppend(&text, ": ", TextOf(flood, "trouble"));
+  if (joined && replicates) {
+    absl::StrAppend(&text, ", to ", TextOf(flood, "agents"), " agents (", TextOf(flood, "listed_agents"),
+                    " in the subnet administrator's list)");
+  }
+  if (HasValue(flood, "mlid")) absl::StrAppend(&text, ", MLID ", TextOf(flood, "mlid"));
+  if (joined) absl::StrAppend(&text, ", Q_Key ", TextOf(flood, "qkey"), ", MTU ", TextOf(flood, "mtu"));
+  text += "\n";
+  if (!joined || !HasValue(flood, "trouble")) return text;
+  return absl::StrCat(text, replicates ? "  retrying: " : "  joining again: ", TextOf(flood, "trouble"), "\n");
 }
 
-// A warning about agents with which group messages do not pass, or nothing.
-std::string GroupWarning(const Ves& ves) {
+// Agents with which group messages do not pass.
+Json GroupWarning(const Ves& ves) {
   size_t theirs = 0, ours = 0;
   for (const auto& [id, agent] : ves.protocol().engine().agents()) {
     theirs += agent->group.theirs() == GroupWatch::Verdict::kMissing;
     ours += agent->group.ours() == GroupWatch::Verdict::kMissing;
   }
-  if (theirs + ours == 0) return "";
-  return absl::StrCat("  warning: the group messages of ", theirs, " agents are not heard, and ", ours,
-                      " agents do not hear ours (see peers); ", kGroupAdvice, "\n");
+  return {{"not_heard", theirs}, {"do_not_hear_us", ours}};
 }
 
-std::string Stats(const Ves& ves) {
+std::string GroupWarningText(const Json& warning) {
+  return absl::StrCat("  warning: the group messages of ", TextOf(warning, "not_heard"), " agents are not heard, and ",
+                      TextOf(warning, "do_not_hear_us"), " agents do not hear ours (see peers); ", kGroupAdvice, "\n");
+}
+
+// ---- ves/list, groups -------------------------------------------------------------------------------------------------
+
+// What a list has of a VES, and show, too.
+Json VesSummary(const Ves& ves) {
+  return {{"name", ves.config().name},
+          {"pkey", ves.queue_pair().pkey().ToString()},
+          {"membership", Membership(ves)},
+          {"qpn", ves.queue_pair().QpnText()},
+          {"vlans", ves.config().vlans.ToString()},
+          {"mtu", ves.forwarder().mtu()},
+          {"header", ves.config().header == HeaderForm::kAlternative ? "xve" : "eoib"},
+          {"fdb_entries", ves.fdb().size()},
+          {"fdb_limit", ves.config().fdb_limit},
+          {"state", FloodState(ves)},
+          {"agents", ves.protocol().agents()},
+          {"vport_count", ves.vports().size()}};
+}
+
+std::string ListText(const Json& list) {
+  std::string text = absl::StrFormat("%-16s  %-6s  %-10s  %5s  %6s  %6s  %8s  %s\n", "name", "P_Key", "QPN", "MTU", "vPorts",
+                                     "agents", "FDB", "state");
+  for (const Json& ves : list["veses"]) {
+    absl::StrAppendFormat(&text, "%-16s  %-6s  %-10s  %5s  %6s  %6s  %8s  %s\n", TextOf(ves, "name"), TextOf(ves, "pkey"),
+                          TextOf(ves, "qpn"), TextOf(ves, "mtu"), TextOf(ves, "vport_count"), TextOf(ves, "agents"),
+                          TextOf(ves, "fdb_entries"), TextOf(ves, "state"));
+  }
+  return text;
+}
+
+Json GroupJson(const Ves& ves) { return {{"name", ves.config().name}, {"flood", FloodJson(ves)}}; }
+
+std::string GroupText(const Json& ves) { return absl::StrCat("VES ", TextOf(ves, "name"), "\n", FloodText(ves["flood"])); }
+
+// ---- stats, drops -----------------------------------------------------------------------------------------------------
+
+Json Counters(const Ves& ves) {
   const ForwarderCounters& counters = ves.forwarder().counters();
-  std::string text = absl::StrCat("VES ", ves.config().name, "\n");
-  const auto line = [&text](absl::string_view name, uint64_t value) { absl::StrAppend(&text, "  ", name, " ", value, "\n"); };
-#define EOIB_X(member, help) line(#member, counters.member.value());
+  Json json;
+#define EOIB_X(member, help) json[#member] = counters.member.value();
   EOIB_FORWARDER_COUNTERS(EOIB_X)
 #undef EOIB_X
   const FdbCounters fdb = ves.fdb().counters();
-#define EOIB_X(member, help) line(#member, fdb.member);
+#define EOIB_X(member, help) json[#member] = fdb.member;
   EOIB_FDB_COUNTERS(EOIB_X)
 #undef EOIB_X
   const VPortProtocol::Counters& protocol = ves.protocol().engine().counters();
-#define EOIB_X(member, help) line("protocol_" #member, protocol.member);
+#define EOIB_X(member, help) json["protocol_" #member] = protocol.member;
   EOIB_PROTOCOL_COUNTERS(EOIB_X)
 #undef EOIB_X
-  line("ingress_drops", counters.DropSum(DropSide::kIngress));
-  line("egress_drops", counters.DropSum(DropSide::kEgress));
-  line("under_way", counters.UnderWay());
-  line("fdb_entries", ves.fdb().size());
+  json["ingress_drops"] = counters.DropSum(DropSide::kIngress);
+  json["egress_drops"] = counters.DropSum(DropSide::kEgress);
+  json["under_way"] = counters.UnderWay();
+  json["fdb_entries"] = ves.fdb().size();
+  return json;
+}
+
+Json StatsJson(const Ves& ves) {
+  Json vports = Json::array();
   for (const VPort& vport : ves.vports()) {
-    const PortCounters& port = *ves.forwarder().ports()[vport.index].counters;
-    line(vport.config.name + ".received", port.received.value());
-    line(vport.config.name + ".received_bytes", port.received_bytes.value());
-    line(vport.config.name + ".transmitted", port.transmitted.value());
-    line(vport.config.name + ".transmitted_bytes", port.transmitted_bytes.value());
-    line(vport.config.name + ".dropped", port.dropped.value());
+    vports.push_back({{"name", vport.config.name}, {"counters", VPortCounters(ves, vport)}});
+  }
+  return {{"name", ves.config().name}, {"counters", Counters(ves)}, {"vports", std::move(vports)}};
+}
+
+std::string StatsText(const Json& ves) {
+  std::string text = absl::StrCat("VES ", TextOf(ves, "name"), "\n", CountersText(ves["counters"]));
+  for (const Json& vport : ves["vports"]) {
+    for (const auto& [name, count] : vport["counters"].items()) {
+      absl::StrAppend(&text, "  ", TextOf(vport, "name"), ".", name, " ", count.dump(), "\n");
+    }
   }
   return text;
 }
 
-std::string Drops(const Ves& ves) {
-  std::string text = absl::StrCat("VES ", ves.config().name, "\n");
+Json DropsJson(const Ves& ves) {
+  Json drops = Json::array();
   for (size_t i = 0; i < kDropReasons; ++i) {
     const uint64_t count = ves.forwarder().counters().drops[i].value();
     if (count == 0) continue;  // there are many reasons, and few of them occur
-    absl::StrAppendFormat(&text, "  %-20s %10d  %s\n", kDropReasonInfo[i].label, count, kDropReasonInfo[i].help);
+    drops.push_back(ExplainedCounter(kDropReasonInfo[i].label, count, kDropReasonInfo[i].help));
   }
-  return text;
+  return {{"name", ves.config().name}, {"drops", std::move(drops)}};
+}
+
+std::string DropsText(const Json& ves) { return absl::StrCat("VES ", TextOf(ves, "name"), "\n", ExplainedText(ves["drops"])); }
+
+absl::StatusOr<Answer> ListVeses(const VesFinder& finder) {
+  Json veses = Json::array();
+  // An agent without a VES has an empty list.
+  if (const absl::StatusOr<std::vector<Ves*>> found = finder(""); found.ok()) {
+    for (const Ves* ves : *found) veses.push_back(VesSummary(*ves));
+  }
+  return Answer({{"veses", std::move(veses)}}, ListText);
 }
 
 }  // namespace
 
-CommandRegistry::Handler ForVeses(const VesFinder& finder, std::function<std::string(const Ves&)> text) {
-  return [finder, text = std::move(text)](const CommandRegistry::Arguments& arguments) -> absl::StatusOr<std::string> {
-    const absl::StatusOr<std::vector<Ves*>> veses = finder(arguments.empty() ? "" : arguments[0]);
-    if (!veses.ok()) return veses.status();
-    std::string all;
-    for (const Ves* ves : *veses) all += text(*ves);
-    return all;
+CommandRegistry::Handler ForVeses(const VesFinder& finder, std::function<Json(const Ves&)> json,
+                                  std::function<std::string(const Json& ves)> text) {
+  return [=](const CommandRegistry::Arguments& arguments) -> absl::StatusOr<Answer> {
+    const absl::StatusOr<std::vector<Ves*>> found = finder(arguments.empty() ? "" : arguments[0]);
+    if (!found.ok()) return found.status();
+    Json veses = Json::array();
+    for (const Ves* ves : *found) veses.push_back(json(*ves));
+    return Answer({{"veses", std::move(veses)}}, [text](const Json& answer) {
+      std::string all;
+      for (const Json& ves : answer["veses"]) all += text(ves);
+      return all;
+    });
   };
 }
 
 void RegisterVesCommands(const VesFinder& finder, CommandRegistry* registry) {
-  registry->Register({"stats", "[VES]", "counters of VESes and vPorts", 0, 1, ForVeses(finder, Stats)});
-  registry->Register({"drops", "[VES]", "dropped frames, by reason", 0, 1, ForVeses(finder, Drops)});
+  registry->Register({"ves/list", "", "the VESes of this host, a line for each", 0, 0,
+                      [finder](const CommandRegistry::Arguments&) { return ListVeses(finder); }});
+  registry->Register(
+      {"ves/show", "[VES]", "VESes with their flood groups and vPorts", 0, 1, ForVeses(finder, VesJson, VesText)});
+  registry->Register({"groups", "[VES]", "the multicast groups of VESes", 0, 1, ForVeses(finder, GroupJson, GroupText)});
+  registry->Register({"stats", "[VES]", "counters of VESes and vPorts", 0, 1, ForVeses(finder, StatsJson, StatsText)});
+  registry->Register({"drops", "[VES]", "dropped frames, by reason", 0, 1, ForVeses(finder, DropsJson, DropsText)});
+  registry->MarkReadOnly({"ves/list", "ves/show", "groups", "stats", "drops"});
 }
 
-std::string ShowVes(const Ves& ves) {
-  const Forwarder& forwarder = ves.forwarder();
-  std::string text = absl::StrCat(
-      "VES ", ves.config().name, ": P_Key ", ves.queue_pair().pkey().ToString(), " (", Membership(ves), "), QPN ",
-      ves.queue_pair().QpnText(), ", VLANs ", ves.config().vlans.ToString(), ", MTU ", forwarder.mtu(),
-      ves.config().header == HeaderForm::kAlternative ? ", header xve" : "", ", FDB ", ves.fdb().size(), " of ",
-      ves.config().fdb_limit, ves.discovery() != nullptr ? ShowReplication(ves) : ShowFloodGroup(ves), GroupWarning(ves));
-  for (const VPort& vport : ves.vports()) absl::StrAppend(&text, ShowVPort(vport));
+CaptureFilter::VPort CaptureFilterOf(const Ves& ves, const VPort& vport) {
+  CaptureFilter::VPort filter;
+  filter.pkey = ves.config().pkey;
+  filter.macs = {vport.port->mac()};
+  const LocalPort& port = ves.forwarder().ports()[vport.index];
+  for (const Fdb::Entry& entry : ves.fdb().Dump()) {
+    if (entry.vport == port.vport) filter.macs.insert(entry.key.mac());
+  }
+  for (uint16_t vid = 0; vid <= Vid::kMax; ++vid) {
+    bool strip;
+    filter.vlans[vid] = ves.config().vlans.Contains(Vid(vid)) && port.vlan.Egress(Vid(vid), &strip);
+  }
+  return filter;
+}
+
+Json VesJson(const Ves& ves) {
+  Json json = VesSummary(ves);
+  json["flood"] = FloodJson(ves);
+  json["group_messages"] = GroupWarning(ves);
+  json["vports"] = Json::array();
+  const VPortPeers peers(ves);
+  for (const VPort& vport : ves.vports()) json["vports"].push_back(VPortJson(ves, vport, peers));
+  return json;
+}
+
+std::string VesText(const Json& ves) {
+  std::string text = absl::StrCat("VES ", TextOf(ves, "name"), ": P_Key ", TextOf(ves, "pkey"), " (", TextOf(ves, "membership"),
+                                  "), QPN ", TextOf(ves, "qpn"), ", VLANs ", TextOf(ves, "vlans"), ", MTU ", TextOf(ves, "mtu"),
+                                  TextOf(ves, "header") == "xve" ? ", header xve" : "", ", FDB ", TextOf(ves, "fdb_entries"),
+                                  " of ", TextOf(ves, "fdb_limit"), "\n", FloodText(ves["flood"]));
+  const Json& messages = ves["group_messages"];
+  if (messages["not_heard"] != 0 || messages["do_not_hear_us"] != 0) text += GroupWarningText(messages);
+  for (const Json& vport : ves["vports"]) absl::StrAppend(&text, "  ", VPortText(vport));
   return text;
 }
 

@@ -54,6 +54,7 @@ VesProtocol::VesProtocol(const AgentIdentity& identity, const std::string& host,
       clock_(dependencies.clock),
       engine_({identity.id, identity.incarnation, host, capabilities_, kLargestMessage}, this, clock_, SystemRandom),
       local_(&engine_, fdb_, clock_),
+      restored_(fdb_, directory_, clock_),
       floods_(dependencies.floods),
       copies_(clock_, /*burst=*/1, kCopyLogged),
       traffic_at_(clock_->Now() + kTrafficInterval) {}
@@ -64,12 +65,19 @@ void VesProtocol::AddVPort(const VPort& vport, VPortId id) {
   local_.AddVPort(id, announced.id, vport.config.sticky, ConfiguredMacs(vport));
 }
 
+void VesProtocol::RemoveVPort(const VPort& vport, VPortId id) {
+  local_.RemoveVPort(id);
+  restored_.RemoveVPort(id);
+  engine_.RemoveVPort(ToAnnounced(vport).id);
+}
+
 void VesProtocol::SetAddress(const absl::optional<PeerAddress>& own, uint32_t mtu) {
   capabilities_.mtu = mtu;
   engine_.SetCapabilities(capabilities_);
   engine_.SetLargestMessage(std::min<size_t>(kLargestMessage, mtu - kEthernetHeaderSize));
   std::vector<AgentAddress> addresses;
   if (own) addresses.push_back({*own, /*receives_groups=*/floods_ == nullptr});
+  if (own) restored_.OnAddress();
   engine_.SetAddresses(addresses);
   engine_.Run();
 }
@@ -194,14 +202,15 @@ void VesProtocol::Run() {
   if (clock_->Now() >= traffic_at_) NoteTraffic();
   DiscoverPeers();
   FlushSilent();
-  local_.Run();
+  restored_.Run();
+  local_.Run(/*takes_unreported=*/restored_.IsSettled());
   engine_.Run();
   PublishFloods();
 }
 
 absl::Time VesProtocol::NextDeadline() const {
   if (floods_ != nullptr && floods_changed_) return absl::InfinitePast();
-  absl::Time next = std::min(engine_.NextDeadline(), local_.NextDeadline());
+  absl::Time next = std::min({engine_.NextDeadline(), local_.NextDeadline(), restored_.NextDeadline()});
   if (!peers_.empty()) next = std::min(next, traffic_at_);
   for (const auto& [peer, at] : unknown_) next = std::min(next, at);
   for (const auto& [vport, since] : left_) next = std::min(next, since + kSilence);
@@ -233,7 +242,7 @@ void VesProtocol::OnAgent(const RemoteAgent& agent) {
   if (confirmed.empty()) return RemovePeer(agent.id());
   Peer& peer = peers_[agent.id()];
   const Peer before = peer;
-  if (peer.vport.IsNone()) peer.vport = directory_->Intern(confirmed[0]);
+  if (peer.vport.IsNone()) peer.vport = VPortFor(agent, confirmed[0]);
   if (peer.vport.IsNone() || !Publish(agent, peer.vport)) {
     journal_->Warn("agent", absl::StrCat(NameOf(agent),
                                          " is not used, because there is no room for it; its MACs are learned from traffic"));
@@ -247,6 +256,11 @@ void VesProtocol::OnAgent(const RemoteAgent& agent) {
   if (agent.view().version == 0) return;  // its name and its MACs are still to come
   peer.incarnation = agent.incarnation();
   LogChange(agent, before);
+}
+
+VPortId VesProtocol::VPortFor(const RemoteAgent& agent, const PeerAddress& address) {
+  const VPortId restored = restored_.Take(agent.id(), address);
+  return restored.IsNone() ? directory_->Intern(address) : restored;
 }
 
 // Gives the directory the agent's addresses. False if it refuses them.

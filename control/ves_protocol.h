@@ -20,6 +20,7 @@
 #include "control/path_resolver.h"
 #include "control/protocol/protocol_events.h"
 #include "control/protocol/vport_protocol.h"
+#include "control/restored_entries.h"
 #include "control/ves_journal.h"
 #include "control/vport.h"
 #include "fdb/fdb.h"
@@ -62,6 +63,7 @@ class VesProtocol final : private ProtocolEvents {
 
   // A vPort of ours; the directory knows it as `id`.
   void AddVPort(const VPort& vport, VPortId id);
+  void RemoveVPort(const VPort& vport, VPortId id);
   // The queue pair at which we receive, and the VES MTU. Nothing: the flood group is not joined, so nothing can be sent.
   void SetAddress(const absl::optional<PeerAddress>& own, uint32_t mtu);
   // Tells the others that we stop.
@@ -79,6 +81,8 @@ class VesProtocol final : private ProtocolEvents {
   void Ask(const PeerAddress& peer) { engine_.Discover(peer); }
   // Gives the FDB all MACs again that other agents hold. To call after an operator flushed or freed entries.
   void Restore();
+  // To fill before the first Run.
+  RestoredEntries* restored() { return &restored_; }
   void Run();
   absl::Time NextDeadline() const;
 
@@ -121,6 +125,7 @@ class VesProtocol final : private ProtocolEvents {
   void OnNotBehind(FdbKey key, const AgentId& agent) override;
 
   void Send(VPortId vport, const std::vector<uint8_t>& payload);
+  VPortId VPortFor(const RemoteAgent& agent, const PeerAddress& address);
   bool Publish(const RemoteAgent& agent, VPortId vport);
   void LogChange(const RemoteAgent& agent, const Peer& before);
   void LogGroup(const RemoteAgent& agent, Peer* peer);
@@ -140,6 +145,7 @@ class VesProtocol final : private ProtocolEvents {
   AgentCapabilities capabilities_{.segments = VPortCapabilities::kMaxSegments};
   VPortProtocol engine_;
   LocalClaims local_;
+  RestoredEntries restored_;
   std::map<AgentId, Peer> peers_;
   absl::flat_hash_map<VPortId, AgentId> by_vport_;
   absl::flat_hash_map<PeerAddress, absl::Time> unknown_;  // peers that sent no message yet, and when to ask them

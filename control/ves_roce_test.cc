@@ -4,11 +4,12 @@
 #include <poll.h>
 
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "control/agent.h"
-#include "control/fdb_commands.h"
+#include "control/fdb_rows.h"
 #include "control/ves.h"
 #include "control/ves_commands.h"
 #include "gmock/gmock.h"
@@ -50,10 +51,9 @@ class VesRoceTest : public testing::Test {
  protected:
   VesRoceTest() {
     MakeRoce(&hca_);
-    pool_ = BufferPool::Create(&hca_, hca_.pd(), 2048, 4092).value();
     const std::string toml = "[[ves]]\nname = 'blue'\npkey = 0x8001\ntraffic_class = 104\n";
     ves_ = Ves::Create(ParseConfig(toml, "test")->veses[0],
-                       {{&hca_, hca_.pd(), &handles_, nullptr, &maker_, &clock_}, pool_.get(), [this] { ++losses_; }})
+                       {{&hca_, hca_.pd(), &handles_, nullptr, &maker_, &clock_}, [this] { ++losses_; }})
                .value();
     VPort vport;
     vport.config.name = "v1";
@@ -62,7 +62,7 @@ class VesRoceTest : public testing::Test {
     vport.port = std::move(port);
     vport.set_mtu = [this](int mtu) { return mtu_ = mtu, absl::OkStatus(); };
     vport.set_link = [this](bool up) { return carrier_ = up, absl::OkStatus(); };
-    EXPECT_TRUE(ves_->AddVPort(std::move(vport)).ok());
+    EXPECT_TRUE(ves_->AddVPort(&vport).ok());
     ves_->Start();
     Forwarder()->PollFabric();
     while (Forwarder()->PollInjected()) {  // the interface's announcements
@@ -101,7 +101,6 @@ class VesRoceTest : public testing::Test {
   FakeHca hca_;
   AddressHandles handles_{&hca_, hca_.pd()};
   HandleMaker maker_{&handles_};
-  std::unique_ptr<BufferPool> pool_;
   std::unique_ptr<Ves> ves_;
   TestPort* port_ = nullptr;
   int mtu_ = 0;
@@ -113,8 +112,8 @@ TEST_F(VesRoceTest, WorksWithoutASubnetAdministrator) {
   EXPECT_TRUE(carrier_);
   EXPECT_EQ(mtu_, 4074);
   EXPECT_TRUE(hca_.qp()->groups.contains(FloodMgid(PKey(0x8001)).gid()));
-  EXPECT_THAT(ShowVes(*ves_), HasSubstr(": joined, Q_Key 0x80008001, MTU 4096"));
-  EXPECT_THAT(ShowVes(*ves_), HasSubstr("P_Key 0x8001 (a name only: RoCE checks none)"));
+  EXPECT_THAT(VesText(VesJson(*ves_)), HasSubstr(": joined, Q_Key 0x80008001, MTU 4096"));
+  EXPECT_THAT(VesText(VesJson(*ves_)), HasSubstr("P_Key 0x8001 (a name only: RoCE checks none)"));
 }
 
 // A peer that was heard once and is gone leaves no state behind.
@@ -141,13 +140,14 @@ TEST_F(VesRoceTest, FdbShowPrintsAllAddressesOfAPeer) {
   const VPortId vport = directory->Intern(kPeer);
   Deliver(MakeFrame(MacAddr::Broadcast(), kRemote), FloodMgid(PKey(0x8001)).gid());
   const std::string first = "  GID fe80:0000:0000:0000:0000:0000:0000:000b QPN 0x99";
-  EXPECT_THAT(ShowFdb(*ves_), HasSubstr(first + "\n"));
+  EXPECT_THAT(FdbAnswer({ReadFdb(*ves_, {})}).Text(), HasSubstr(first + "\n"));
   ASSERT_TRUE(directory->Announce(vport, {{{.peer = kPeer}, {.peer = other}}}, {}));
   ASSERT_TRUE(directory->SetPath(vport, kPeer.gid, AhIndex(1)));
   ASSERT_TRUE(directory->SetPath(vport, other.gid, AhIndex(1)));
-  EXPECT_THAT(ShowFdb(*ves_), HasSubstr(first + " and GID fe80:0000:0000:0000:0000:0000:0000:000c QPN 0x9a\n"));
+  EXPECT_THAT(FdbAnswer({ReadFdb(*ves_, {})}).Text(),
+              HasSubstr(first + " and GID fe80:0000:0000:0000:0000:0000:0000:000c QPN 0x9a\n"));
   ASSERT_TRUE(directory->SetLost(vport, kPeer, true));
-  EXPECT_THAT(ShowFdb(*ves_), HasSubstr(first + " (lost) and GID"));
+  EXPECT_THAT(FdbAnswer({ReadFdb(*ves_, {})}).Text(), HasSubstr(first + " (lost) and GID"));
 }
 
 // Neighbour discovery may take a second. The reply is held for it, and sent only to the peer.

@@ -5,9 +5,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "control/config.h"
+#include "vswitch/port/interface_state.h"
 #include "vswitch/port/port.h"
 
 namespace eoib {
@@ -16,11 +19,27 @@ struct VPort {
   VPortConfig config;
   std::shared_ptr<void> companion;  // an object that `port` uses, destroyed after it; may be null
   std::unique_ptr<Port> port;
-  uint32_t index = 0;  // of the port in the forwarder
+  uint32_t index = 0;   // of the port in the forwarder
+  bool is_new = false;  // the interface was made for this vPort, not found
   std::function<absl::Status(int mtu)> set_mtu;
   std::function<absl::Status(bool up)> set_link;
   // Null, or limits the interface's super-frames to those that segments carry at this VES MTU.
   std::function<absl::Status(uint32_t ves_mtu)> limit_super_frames = nullptr;
+  // Null, or removes the interface if the agent made it. To call when the vPort leaves the configuration; an orderly stop
+  // leaves the interface.
+  std::function<absl::Status()> remove_interface = nullptr;
+  // Null, or whether somebody has deleted the interface; and makes it again, while the worker does not run. The port's
+  // descriptor is to be watched again.
+  std::function<bool()> is_lost = nullptr;
+  std::function<absl::Status()> remake = nullptr;
+  // Null, or asks the kernel for the state of the interface.
+  std::function<absl::StatusOr<InterfaceState>()> query_interface = nullptr;
+  // Null, or makes up for changes of an interface that is not the agent's; to call once a second, also while the worker runs.
+  // Returns why the port is down, or nothing.
+  std::function<std::string()> check = nullptr;
+  // Null, or describes the interface: "netdev eth1, MTU 1500".
+  std::function<std::string(uint32_t ves_mtu)> describe = nullptr;
+  std::string trouble = {};  // why it is lost and not made again, or down
 };
 
 }  // namespace eoib

@@ -1,6 +1,7 @@
 #include "control/daemon/command_client.h"
 
 #include <poll.h>
+#include <pwd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -40,10 +41,46 @@ std::string OthersBeside(const std::string& path) {
   std::vector<std::string> names;
   std::error_code error;
   for (std::filesystem::directory_iterator at(DirectoryOf(path), error), end; !error && at != end; at.increment(error)) {
-    if (at->path().extension() == ".ctl" && at->path() != path) names.push_back(at->path().stem().string());
+    if (at->path().extension() == ".ctl" && at->path() != path && !IsReadOnlySocket(at->path().string()))
+      names.push_back(at->path().stem().string());
   }
   std::sort(names.begin(), names.end());
   return names.empty() ? "" : absl::StrCat("; there are sockets of: ", absl::StrJoin(names, ", "));
+}
+
+// How to see and start a program that has a systemd unit: " (systemctl status eoibd)".
+std::string UnitHint(const std::string& program) {
+  const bool has_unit = program == "eoibd" || program == "eoib-gateway";
+  return has_unit ? absl::StrCat(" (systemctl status ", program, ")") : "";
+}
+
+std::string UserName(uid_t user) {
+  passwd entry;
+  passwd* found = nullptr;
+  char buffer[4096];
+  const int error = ::getpwuid_r(user, &entry, buffer, sizeof(buffer), &found);
+  return error == 0 && found != nullptr ? found->pw_name : absl::StrCat("user ", user);
+}
+
+// Without permission to look into the directory, the socket's owner is not known.
+absl::Status NotPermitted(int error, const std::string& attempt, const std::string& path, const std::string& program) {
+  struct stat info;
+  const std::string owner = ::stat(path.c_str(), &info) == 0 ? absl::StrCat(UserName(info.st_uid), ", who runs ", program)
+                                                             : absl::StrCat("the user who runs ", program);
+  return absl::PermissionDeniedError(absl::StrCat(attempt, std::strerror(error), "; the socket is for ", owner, ": use sudo; ",
+                                                  "members of the group eoib may use the read-only socket"));
+}
+
+// connect() reports a regular file, too, as a refused connection.
+absl::Status Refused(const std::string& attempt, const std::string& path, const std::string& program) {
+  struct stat info;
+  if (::stat(path.c_str(), &info) == 0 && !S_ISSOCK(info.st_mode)) {
+    return absl::InvalidArgumentError(absl::StrCat(attempt, "that is not a socket, but a ",
+                                                   S_ISDIR(info.st_mode) ? "directory" : "file",
+                                                   "; name a program, or its control socket, *.ctl"));
+  }
+  return absl::UnavailableError(absl::StrCat(
+      attempt, program, " does not run: it has ended without removing its socket; start it again", UnitHint(program)));
 }
 
 absl::Status CannotConnect(int error, const std::string& path) {
@@ -51,21 +88,19 @@ absl::Status CannotConnect(int error, const std::string& path) {
   const std::string attempt = absl::StrCat("connect to ", path, ": ");
   switch (error) {
     case ENOENT:
-      return absl::UnavailableError(
-          absl::StrCat(attempt, "there is no such socket: ", program,
-                       " does not run, or has another run directory; start it, or name the socket with "
-                       "--target or --rundir",
-                       OthersBeside(path)));
+      return absl::UnavailableError(absl::StrCat(attempt, "there is no such socket: ", program, " does not run",
+                                                 UnitHint(program),
+                                                 ", or has another run directory; start it, or name the socket with "
+                                                 "--target or --rundir",
+                                                 OthersBeside(path)));
     case ECONNREFUSED:
-      return absl::UnavailableError(
-          absl::StrCat(attempt, program, " does not run: it has ended without removing its socket; start it again"));
+      return Refused(attempt, path, program);
     case EPROTOTYPE:
       return absl::InvalidArgumentError(
           absl::StrCat(attempt, "that is another socket of the program; name its control socket, *.ctl"));
     case EACCES:
     case EPERM:
-      return absl::PermissionDeniedError(
-          absl::StrCat(attempt, std::strerror(error), "; the socket is for the user who runs ", program, ": try as root"));
+      return NotPermitted(error, attempt, path, program);
     case EAGAIN:  // its backlog is full (unix(7))
       return absl::UnavailableError(absl::StrCat(attempt, program, " runs but does not accept connections; it may hang"));
     default:
@@ -157,32 +192,39 @@ class Connection {
 };
 
 absl::StatusOr<CommandReply> ParseReply(const std::string& text, const std::string& path) {
-  const json object = json::parse(text, nullptr, false);
+  // Keeps the order of the keys.
+  const nlohmann::ordered_json object = nlohmann::ordered_json::parse(text, nullptr, false);
   if (object.is_object()) {
     const auto error = object.find("error"), result = object.find("result");
     if (error != object.end() && error->is_string()) return CommandReply{true, error->get<std::string>()};
     if (result != object.end() && result->is_string()) return CommandReply{false, result->get<std::string>()};
+    if (result != object.end() && result->is_object()) return CommandReply{false, result->dump()};
   }
   return NoReply(path);
 }
 
-}  // namespace
-
-std::string ControlSocketPath(absl::string_view target, absl::string_view rundir) {
-  return absl::StrContains(target, '/') ? std::string(target) : absl::StrCat(rundir, "/", target, ".ctl");
+absl::StatusOr<CommandReply> Transact(Connection* connection, const std::string& path, const std::string& method,
+                                      const std::vector<std::string>& arguments) {
+  const json request = {{"method", method}, {"params", arguments}, {"id", 0}};
+  absl::Status status = connection->Send(request.dump(-1, ' ', false, json::error_handler_t::replace));
+  if (!status.ok()) return status;
+  const absl::StatusOr<std::string> reply = connection->ReceiveObject();
+  if (!reply.ok()) return reply.status();
+  return ParseReply(*reply, path);
 }
 
+}  // namespace
+
 absl::StatusOr<CommandReply> CallCommand(const std::string& path, const std::string& method,
-                                         const std::vector<std::string>& arguments, absl::Duration timeout) {
+                                         const std::vector<std::string>& arguments, absl::Duration timeout, AnswerForm form) {
   Connection connection(path, timeout);
   absl::Status status = connection.Open();
   if (!status.ok()) return status;
-  const json request = {{"method", method}, {"params", arguments}, {"id", 0}};
-  status = connection.Send(request.dump(-1, ' ', false, json::error_handler_t::replace));
-  if (!status.ok()) return status;
-  const absl::StatusOr<std::string> reply = connection.ReceiveObject();
-  if (!reply.ok()) return reply.status();
-  return ParseReply(*reply, path);
+  if (form == AnswerForm::kJson) {
+    absl::StatusOr<CommandReply> reply = Transact(&connection, path, "set-options", {"--format", "json"});
+    if (!reply.ok() || reply->is_error) return reply;
+  }
+  return Transact(&connection, path, method, arguments);
 }
 
 }  // namespace eoib

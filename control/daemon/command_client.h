@@ -8,21 +8,22 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "control/daemon/control_socket_path.h"
 
 namespace eoib {
 
 struct CommandReply {
   bool is_error = false;  // the program refused the command, or it failed; `text` says why
-  std::string text;       // ends with a newline, unless empty
+  std::string text;       // ends with a newline, unless empty; or JSON, if that was asked for and there is no error
 };
 
-// The socket of a program: `target` itself if it contains a slash, else RUNDIR/TARGET.ctl.
-std::string ControlSocketPath(absl::string_view target, absl::string_view rundir);
+enum class AnswerForm { kText, kJson };
 
 // Connects to the control socket at `path`, runs one command, and returns the program's answer. An error means that there is
 // no answer; its message says whether the program runs and what to do. kDeadlineExceeded after `timeout`. Blocks; thread-safe.
 absl::StatusOr<CommandReply> CallCommand(const std::string& path, const std::string& method,
-                                         const std::vector<std::string>& arguments, absl::Duration timeout);
+                                         const std::vector<std::string>& arguments, absl::Duration timeout,
+                                         AnswerForm form = AnswerForm::kText);
 
 }  // namespace eoib
 

@@ -1,9 +1,14 @@
 #include "control/daemon/command_client.h"
 
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <string>
 #include <thread>
 
@@ -82,6 +87,18 @@ TEST_F(CommandClientTest, ReturnsResultsAndErrors) {
   EXPECT_THAT(error->text, HasSubstr("\"ecko\" is not a valid command"));
 }
 
+// Answers in JSON, and errors in text.
+TEST_F(CommandClientTest, AsksForJson) {
+  RunningServer server(path_, &registry_);
+  const auto call = [this](const std::string& method) {
+    return CallCommand(path_, method, {"a"}, absl::Seconds(30), AnswerForm::kJson).value();
+  };
+  EXPECT_FALSE(call("echo").is_error);
+  EXPECT_EQ("{\"message\":\"a\"}", call("echo").text);
+  EXPECT_TRUE(call("ecko").is_error);
+  EXPECT_THAT(call("ecko").text, HasSubstr("\"ecko\" is not a valid command"));
+}
+
 TEST_F(CommandClientTest, CarriesLargeRequestsAndAnswers) {
   RunningServer server(path_, &registry_);
   const std::string large(500'000, 'y');
@@ -109,6 +126,27 @@ TEST_F(CommandClientTest, ReportsThatTheProgramDoesNotRun) {
   EXPECT_THAT(ErrorOfCall(), HasSubstr("there are sockets of: fabricd"));
   Bind();
   EXPECT_THAT(ErrorOfCall(), HasSubstr("eoibd does not run: it has ended without removing its socket; start it again"));
+}
+
+TEST_F(CommandClientTest, ReportsAPathThatIsNoSocket) {
+  std::ofstream(path_) << "text";
+  EXPECT_THAT(ErrorOfCall(), HasSubstr("connect to " + path_ + ": that is not a socket, but a file; name a program"));
+  path_ = directory_;
+  EXPECT_THAT(ErrorOfCall(), HasSubstr("that is not a socket, but a directory"));
+}
+
+// Root may connect to any socket, so another user tries: in a process of its own, because a test has one user.
+TEST_F(CommandClientTest, SaysWhoMayUseTheSocket) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  RunningServer server(path_, &registry_);
+  ASSERT_EQ(0, ::chmod(directory_.c_str(), 0755));
+  EXPECT_EXIT(
+      {
+        if (::setuid(65534) != 0) std::abort();
+        std::fputs(ErrorOfCall().c_str(), stderr);
+        ::_exit(0);
+      },
+      ::testing::ExitedWithCode(0), "Permission denied; the socket is for root, who runs eoibd: use sudo");
 }
 
 TEST_F(CommandClientTest, GivesUpOnAProgramThatHangs) {

@@ -1,8 +1,10 @@
 #include "control/daemon/command_registry.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -17,15 +19,42 @@ namespace {
 // The most words in a command's name.
 constexpr size_t kMaxWords = 4;
 
+Json ToJson(const CommandRegistry::Command& command) {
+  return {{"name", command.name}, {"usage", command.usage}, {"help", command.help}};
+}
+
 // In the format of Open vSwitch, because its users' scripts parse it.
-std::string ListCommands(const std::map<std::string, CommandRegistry::Command>& commands) {
+std::string ListText(const Json& list) {
   std::string text = "The available commands are:\n";
-  for (const auto& [name, command] : commands) {
-    std::string line = absl::StrFormat("  %-23s %s", name, command.usage);
+  for (const Json& command : list["commands"]) {
+    std::string line = absl::StrFormat("  %-23s %s", TextOf(command, "name"), TextOf(command, "usage"));
     line.erase(line.find_last_not_of(' ') + 1);
     absl::StrAppend(&text, line, "\n");
   }
   return text;
+}
+
+std::string HelpText(const Json& list) {
+  std::string text;
+  for (const Json& command : list["commands"]) {
+    const std::string usage = TextOf(command, "usage");
+    absl::StrAppend(&text, TextOf(command, "name"), usage.empty() ? "" : " ", usage, "\n    ", TextOf(command, "help"), "\n");
+  }
+  return text;
+}
+
+// The commands whose names `wanted` selects.
+Json List(const std::map<std::string, CommandRegistry::Command>& commands,
+          absl::FunctionRef<bool(const std::string& name)> wanted) {
+  Json list = Json::array();
+  for (const auto& [name, command] : commands) {
+    if (wanted(name)) list.push_back(ToJson(command));
+  }
+  return {{"commands", std::move(list)}};
+}
+
+Answer ListCommands(const std::map<std::string, CommandRegistry::Command>& commands) {
+  return Answer(List(commands, [](const std::string&) { return true; }), ListText);
 }
 
 // Suggestions for an unknown command: the nearest spelling, or all names below `method` ("fdb/show" for "fdb").
@@ -57,6 +86,9 @@ CommandRegistry::CommandRegistry() {
   Register({.name = "list-commands",
             .help = "Lists the commands that this program understands.",
             .handler = [this](const Arguments&) { return ListCommands(commands_); }});
+  Register({"help", "[COMMAND]", "all commands, or what one does", 0, kMaxWords,
+            [this](const Arguments& words) { return Help(words); }});
+  MarkReadOnly({"list-commands", "help"});
 }
 
 void CommandRegistry::Register(Command command) {
@@ -66,14 +98,22 @@ void CommandRegistry::Register(Command command) {
   EOIB_CHECK(commands_.emplace(std::move(name), std::move(command)).second);
 }
 
-void CommandRegistry::RegisterText(std::string name, std::string help, std::function<std::string()> text) {
+void CommandRegistry::RegisterText(std::string name, std::string help, std::function<Answer()> answer) {
   Register({std::move(name), "", std::move(help), 0, 0,
-            [text = std::move(text)](const Arguments&) -> absl::StatusOr<std::string> { return text(); }});
+            [answer = std::move(answer)](const Arguments&) -> absl::StatusOr<Answer> { return answer(); }});
 }
 
 void CommandRegistry::Unregister(const std::string& name) { commands_.erase(name); }
 
-absl::StatusOr<std::string> CommandRegistry::Run(const std::string& method, const Arguments& arguments) const {
+void CommandRegistry::MarkReadOnly(std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    const auto command = commands_.find(name);
+    EOIB_CHECK(command != commands_.end());
+    command->second.read_only = true;
+  }
+}
+
+absl::StatusOr<Answer> CommandRegistry::Call(const std::string& method, const Arguments& arguments, Access access) const {
   // From the longest name down, so that "fdb show" is found before a command "fdb" with an argument "show".
   for (size_t words = std::min(arguments.size(), kMaxWords - 1) + 1; words-- > 0;) {
     const Arguments rest(arguments.begin() + words, arguments.end());
@@ -82,6 +122,9 @@ absl::StatusOr<std::string> CommandRegistry::Run(const std::string& method, cons
     const auto found = commands_.find(name);
     if (found == commands_.end()) continue;
     const Command& command = found->second;
+    if (access == Access::kReadOnly && !command.read_only) {
+      return absl::PermissionDeniedError(absl::StrCat("\"", name, "\" may change something, and this socket is read-only"));
+    }
     if (rest.size() < command.min_arguments || rest.size() > command.max_arguments) {
       return absl::InvalidArgumentError(WrongArguments(command, rest.size()));
     }
@@ -90,6 +133,22 @@ absl::StatusOr<std::string> CommandRegistry::Run(const std::string& method, cons
     return handler(rest);
   }
   return Unknown(method, arguments);
+}
+
+absl::StatusOr<std::string> CommandRegistry::Run(const std::string& method, const Arguments& arguments, Access access) const {
+  const absl::StatusOr<Answer> answer = Call(method, arguments, access);
+  if (!answer.ok()) return answer.status();
+  return answer->Text();
+}
+
+// Of one command, or of all below a name ("help fdb").
+absl::StatusOr<Answer> CommandRegistry::Help(const Arguments& words) const {
+  if (words.empty()) return ListCommands(commands_);
+  const std::string wanted = absl::StrJoin(words, "/");
+  const Json list =
+      List(commands_, [&wanted](const std::string& name) { return name == wanted || absl::StartsWith(name, wanted + "/"); });
+  if (!list["commands"].empty()) return Answer(list, HelpText);
+  return Unknown(words[0], Arguments(words.begin() + 1, words.end()));
 }
 
 absl::Status CommandRegistry::Unknown(const std::string& method, const Arguments& arguments) const {

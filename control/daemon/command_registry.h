@@ -3,11 +3,13 @@
 #define EOIB_CONTROL_DAEMON_COMMAND_REGISTRY_H_
 
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "control/daemon/answer.h"
 
 namespace eoib {
 
@@ -15,8 +17,8 @@ namespace eoib {
 class CommandRegistry {
  public:
   using Arguments = std::vector<std::string>;
-  // Returns text for the operator. The message of an error is shown as it is.
-  using Handler = std::function<absl::StatusOr<std::string>(const Arguments&)>;
+  // Returns text and JSON for the operator. The message of an error is shown as it is.
+  using Handler = std::function<absl::StatusOr<Answer>(const Arguments&)>;
 
   struct Command {
     std::string name;   // "fdb/show"; the operator may also type "fdb show"
@@ -25,9 +27,12 @@ class CommandRegistry {
     size_t min_arguments = 0;
     size_t max_arguments = 0;
     Handler handler;
+    bool read_only = false;  // shows, and changes nothing: for monitoring users, too
   };
+  // What a client may do.
+  enum class Access { kAll, kReadOnly };
 
-  // Starts with one command, "list-commands", as unixctl does.
+  // Starts with "list-commands", as unixctl does, and "help", which explains one command.
   CommandRegistry();
   CommandRegistry(const CommandRegistry&) = delete;
   CommandRegistry& operator=(const CommandRegistry&) = delete;
@@ -35,15 +40,20 @@ class CommandRegistry {
   // CHECKs that the name is new. A name has at most four words, separated by slashes.
   void Register(Command command);
   // A command without arguments that always succeeds.
-  void RegisterText(std::string name, std::string help, std::function<std::string()> text);
+  void RegisterText(std::string name, std::string help, std::function<Answer()> answer);
   void Unregister(const std::string& name);
+  // CHECKs that the commands exist.
+  void MarkReadOnly(std::initializer_list<const char*> names);
 
   // Runs `method` with `arguments`. Accepts both "fdb/show" and "fdb" with a first argument "show"; the longest matching name
   // wins. kInvalidArgument for an unknown command (the message suggests similar ones) or a wrong number of arguments (the
-  // message gives the usage).
-  absl::StatusOr<std::string> Run(const std::string& method, const Arguments& arguments) const;
+  // message gives the usage). kPermissionDenied for a command that is not read-only, with that access.
+  absl::StatusOr<Answer> Call(const std::string& method, const Arguments& arguments, Access access = Access::kAll) const;
+  // The text of the answer.
+  absl::StatusOr<std::string> Run(const std::string& method, const Arguments& arguments, Access access = Access::kAll) const;
 
  private:
+  absl::StatusOr<Answer> Help(const Arguments& words) const;
   absl::Status Unknown(const std::string& method, const Arguments& arguments) const;
 
   std::map<std::string, Command> commands_;

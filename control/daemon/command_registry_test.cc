@@ -1,5 +1,7 @@
 #include "control/daemon/command_registry.h"
 
+#include <nlohmann/json.hpp>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "gtest/gtest.h"
@@ -32,6 +34,23 @@ class CommandRegistryTest : public ::testing::Test {
   }
   CommandRegistry registry_;
 };
+
+TEST_F(CommandRegistryTest, OnlyMarkedCommandsAreReadOnly) {
+  const auto run = [&](const std::string& method, const Arguments& arguments) {
+    return registry_.Run(method, arguments, CommandRegistry::Access::kReadOnly);
+  };
+  registry_.MarkReadOnly({"fdb/show"});
+  EXPECT_TRUE(run("fdb/show", {}).ok());
+  EXPECT_TRUE(run("fdb", {"show", "blue"}).ok());
+  EXPECT_TRUE(run("help", {}).ok());
+  EXPECT_TRUE(run("list-commands", {}).ok());
+  for (const Arguments& words :
+       std::initializer_list<Arguments>{{"show"}, {"fdb/flush", "blue"}, {"fdb", "flush", "blue"}, {"fdb/flush"}}) {
+    const auto refused = run(words[0], Arguments(words.begin() + 1, words.end()));
+    EXPECT_TRUE(absl::IsPermissionDenied(refused.status())) << absl::StrJoin(words, " ");
+  }
+  EXPECT_TRUE(registry_.Run("show", {}).ok());
+}
 
 TEST_F(CommandRegistryTest, FindsCommandsAndChecksArguments) {
   const std::string kList = " (use \"list-commands\" to see a list of valid commands)";
@@ -73,9 +92,20 @@ TEST_F(CommandRegistryTest, ListsCommandsAsUnixctlDoes) {
       "  fault/set/loss          PORT PERCENT\n"
       "  fdb/flush               VES\n"
       "  fdb/show                [VES]\n"
+      "  help                    [COMMAND]\n"
       "  list-commands\n"
       "  show\n",
       RunIn(registry_, "list-commands", {}));
+}
+
+TEST_F(CommandRegistryTest, HelpExplainsOneCommandOrThoseBelowAName) {
+  EXPECT_EQ("show\n    Says what it was given.\n", RunIn(registry_, "help", {"show"}));
+  EXPECT_EQ("fdb/flush VES\n    Says what it was given.\nfdb/show [VES]\n    Says what it was given.\n",
+            RunIn(registry_, "help", {"fdb"}));
+  EXPECT_EQ(RunIn(registry_, "list-commands", {}), RunIn(registry_, "help", {}));
+  EXPECT_EQ(
+      "error: \"fdb\" is not a valid command; did you mean fdb/show? (use \"list-commands\" to see a list of valid commands)",
+      RunIn(registry_, "help", {"fdb", "shwo"}));
 }
 
 TEST_F(CommandRegistryTest, UnregisterRemovesACommand) {
@@ -84,6 +114,23 @@ TEST_F(CommandRegistryTest, UnregisterRemovesACommand) {
   registry_.Unregister("never-there");
   registry_.Register(Echo("show", "", 0, 0));
   EXPECT_EQ("show()", RunIn(registry_, "show", {}));
+}
+
+// Both forms of an answer have the same values.
+TEST_F(CommandRegistryTest, AnswersHaveTextAndJson) {
+  registry_.Register({.name = "count", .handler = [](const Arguments&) {
+                        return Answer({{"zebra", 1}, {"ape", nullptr}},
+                                      [](const Json& json) { return "zebra " + TextOf(json, "zebra") + TextOf(json, "ape"); });
+                      }});
+  EXPECT_EQ(registry_.Call("count", {})->Text(), "zebra 1");
+  EXPECT_EQ(registry_.Call("count", {})->ToJson().dump(), R"({"zebra":1,"ape":null})") << "in that order";
+  EXPECT_EQ(registry_.Call("show", {})->ToJson().dump(), R"j({"message":"show()"})j");
+}
+
+TEST_F(CommandRegistryTest, HelpInJson) {
+  EXPECT_EQ(registry_.Call("help", {"fdb", "flush"})->ToJson().dump(),
+            R"({"commands":[{"name":"fdb/flush","usage":"VES","help":"Says what it was given."}]})");
+  EXPECT_EQ(registry_.Call("help", {})->ToJson(), registry_.Call("list-commands", {})->ToJson());
 }
 
 TEST_F(CommandRegistryTest, AHandlerMayUnregisterItself) {

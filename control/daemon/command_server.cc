@@ -1,6 +1,7 @@
 #include "control/daemon/command_server.h"
 
 #include <fcntl.h>
+#include <grp.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -15,7 +16,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/types/optional.h"
+#include "control/daemon/control_socket_path.h"
 #include "control/daemon/directories.h"
 #include "vswitch/base/event_fd.h"
 #include "vswitch/base/file.h"
@@ -39,13 +42,14 @@ absl::Status Error(int error, absl::string_view path) {
 // Every text ends with a newline, as in unixctl: ovs-appctl prints it without adding one.
 std::string Line(absl::string_view text) { return absl::StrCat(text, text.empty() || text.back() == '\n' ? "" : "\n"); }
 
-std::string Encode(const json& reply) {
+template <typename JsonType>
+std::string Encode(const JsonType& reply) {
   // Replace invalid UTF-8 instead of failing, so that the operator sees the rest of the answer.
   return absl::StrCat(reply.dump(-1, ' ', false, json::error_handler_t::replace), "\n");
 }
 
 std::string ErrorReply(absl::string_view message, const json& id) {
-  return Encode({{"result", nullptr}, {"error", Line(message)}, {"id", id}});
+  return Encode(json{{"result", nullptr}, {"error", Line(message)}, {"id", id}});
 }
 
 // A well-formed request.
@@ -92,13 +96,37 @@ absl::StatusOr<Request> ParseRequest(const json& object, json* id) {
   return request;
 }
 
-std::string Respond(const CommandRegistry& registry, const json& object) {
+std::string ResultReply(const Json& result, const json& id) {
+  return Encode(Json{{"result", result}, {"error", nullptr}, {"id", id}});
+}
+
+// The request "set-options".
+absl::Status SetOptions(const CommandRegistry::Arguments& arguments, bool* wants_json) {
+  const std::string option = absl::StrJoin(arguments, "=");
+  if (option != "--format=json" && option != "--format=text") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("set-options ", absl::StrJoin(arguments, " "), ": write --format json or --format text"));
+  }
+  *wants_json = option == "--format=json";
+  return absl::OkStatus();
+}
+
+// `full_path` is empty, or the socket to name to a client that may not do what it asks for.
+std::string Respond(const CommandRegistry& registry, const std::string& full_path, const json& object, bool* wants_json) {
   json id;
   absl::StatusOr<Request> request = ParseRequest(object, &id);
   if (!request.ok()) return ErrorReply(request.status().message(), id);
-  absl::StatusOr<std::string> result = registry.Run(request->method, request->arguments);
-  if (!result.ok()) return ErrorReply(result.status().message(), id);
-  return Encode({{"result", Line(*result)}, {"error", nullptr}, {"id", id}});
+  if (request->method == "set-options") {
+    absl::Status status = SetOptions(request->arguments, wants_json);
+    return status.ok() ? ResultReply("", id) : ErrorReply(status.message(), id);
+  }
+  const auto access = full_path.empty() ? CommandRegistry::Access::kAll : CommandRegistry::Access::kReadOnly;
+  const absl::StatusOr<Answer> answer = registry.Call(request->method, request->arguments, access);
+  if (absl::IsPermissionDenied(answer.status()) && !full_path.empty()) {
+    return ErrorReply(absl::StrCat(answer.status().message(), "; use ", full_path), id);
+  }
+  if (!answer.ok()) return ErrorReply(answer.status().message(), id);
+  return ResultReply(*wants_json ? answer->ToJson() : Json(Line(answer->Text())), id);
 }
 
 // Sends an error to a client whose request we do not read. unixctl clients give their first request the id 0, and ovs-appctl
@@ -111,12 +139,32 @@ void Refuse(int fd, absl::string_view why) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CommandServer>> CommandServer::Listen(const std::string& path, const CommandRegistry* registry) {
-  absl::Status status = MakeDirectories(DirectoryOf(path), 0755);
-  if (!status.ok()) return status;
-  auto server = std::unique_ptr<CommandServer>(new CommandServer(path, registry));
-  status = server->Bind();
+  return Start(std::unique_ptr<CommandServer>(new CommandServer(path, registry, "")));
+}
+
+absl::StatusOr<std::unique_ptr<CommandServer>> CommandServer::ListenReadOnly(const std::string& path,
+                                                                             const CommandRegistry* registry) {
+  auto server = Start(std::unique_ptr<CommandServer>(new CommandServer(ReadOnlySocketOf(path), registry, path)));
+  if (!server.ok()) return server;
+  if (absl::Status status = (*server)->ShareWithGroup(); !status.ok()) return status;
+  return server;
+}
+
+absl::StatusOr<std::unique_ptr<CommandServer>> CommandServer::Start(std::unique_ptr<CommandServer> server) {
+  absl::Status status = MakeDirectories(DirectoryOf(server->path_), 0755);
+  if (status.ok()) status = server->Bind();
   if (!status.ok()) return status;
   return server;
+}
+
+// Only root may give a socket to a group that it is not in; for another user's program the socket stays that user's.
+absl::Status CommandServer::ShareWithGroup() {
+  const group* const monitoring = ::getgrnam(kMonitoringGroup);
+  if (monitoring == nullptr) return absl::OkStatus();
+  if (::lchown(path_.c_str(), static_cast<uid_t>(-1), monitoring->gr_gid) != 0) {
+    return errno == EPERM ? absl::OkStatus() : Error(errno, path_);
+  }
+  return ::chmod(path_.c_str(), 0660) == 0 ? absl::OkStatus() : Error(errno, path_);
 }
 
 absl::Status CommandServer::Bind() {
@@ -259,7 +307,7 @@ void CommandServer::Answer(Connection* connection) {
     if (connection->closing) {
       connection->output += ErrorReply(text.ok() ? "the request is not JSON" : text.status().message(), nullptr);
     } else {
-      connection->output += Respond(*registry_, object);
+      connection->output += Respond(*registry_, full_path_, object, &connection->json);
     }
   }
 }

@@ -4,6 +4,9 @@
 //   {"method": "fdb/show", "params": ["blue"], "id": 0}
 //   {"result": "text", "error": null, "id": 0}   or   {"result": null, "error": "text", "id": 0}
 //
+// After "set-options" with the params ["--format", "json"], as ovs-appctl(8) of Open vSwitch 3.4 and later sends it for
+// --format=json, the results on this connection are JSON instead of text. Errors stay text.
+//
 // The stream is a sequence of JSON objects without framing.
 #ifndef EOIB_CONTROL_DAEMON_COMMAND_SERVER_H_
 #define EOIB_CONTROL_DAEMON_COMMAND_SERVER_H_
@@ -37,6 +40,10 @@ class CommandServer {
   // Listens on `path` (mode 0600); makes its directory if missing (mode 0755). Replaces the socket file of a dead program;
   // kAlreadyExists if a living program serves it.
   static absl::StatusOr<std::unique_ptr<CommandServer>> Listen(const std::string& path, const CommandRegistry* registry);
+  // The same on ReadOnlySocketOf(path), for read-only commands. The group "eoib", if there is one, may connect (mode 0660).
+  static absl::StatusOr<std::unique_ptr<CommandServer>> ListenReadOnly(const std::string& path,
+                                                                       const CommandRegistry* registry);
+  static constexpr char kMonitoringGroup[] = "eoib";
   // Closes all connections and removes the socket file, unless another program has replaced it.
   ~CommandServer();
   CommandServer(const CommandServer&) = delete;
@@ -58,12 +65,16 @@ class CommandServer {
     UniqueFd socket;
     JsonStream input{kMaxRequest};
     std::string output;    // answers that the kernel has not taken yet
+    bool json = false;     // the client wants JSON
     bool backlog = false;  // `input` holds requests for a later Run
     bool closing = false;  // read nothing more, and close when `output` is sent
     bool writing = false;  // epoll waits for EPOLLOUT, else for EPOLLIN
   };
 
-  CommandServer(std::string path, const CommandRegistry* registry) : path_(std::move(path)), registry_(registry) {}
+  CommandServer(std::string path, const CommandRegistry* registry, std::string full_path)
+      : path_(std::move(path)), full_path_(std::move(full_path)), registry_(registry) {}
+  static absl::StatusOr<std::unique_ptr<CommandServer>> Start(std::unique_ptr<CommandServer> server);
+  absl::Status ShareWithGroup();
   absl::Status Bind();
   absl::Status Watch(int op, int fd, uint32_t events);
   void AcceptAll();
@@ -76,6 +87,7 @@ class CommandServer {
   bool Write(Connection* connection);
 
   const std::string path_;
+  const std::string full_path_;  // if this socket is read-only, the one that is not; else empty
   const CommandRegistry* const registry_;
   UniqueFd epoll_;
   UniqueFd listener_;

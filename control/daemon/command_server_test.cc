@@ -96,6 +96,27 @@ class CommandServerTest : public ::testing::Test {
   std::unique_ptr<CommandServer> server_;
 };
 
+TEST_F(CommandServerTest, ReadOnlySocketRefusesOtherCommandsAndNamesTheControlSocket) {
+  registry_.MarkReadOnly({"echo"});
+  auto server = CommandServer::ListenReadOnly(path_, &registry_);
+  ASSERT_TRUE(server.ok()) << server.status();
+  const std::string path = (*server)->path();
+  EXPECT_EQ(path, absl::StrCat(path_.substr(0, path_.size() - 4), ".ro.ctl"));
+  struct stat info;
+  ASSERT_EQ(::stat(path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0007, 0u) << "not for others";
+  const UniqueFd client = ConnectTo(path);
+  Send(client, R"({"method":"echo","params":["x"],"id":0}{"method":"big","params":[],"id":1})");
+  for (int i = 0; i < 10; ++i) (*server)->Run();
+  char reply[4096] = {};
+  ASSERT_GT(::recv(client.get(), reply, sizeof(reply) - 1, 0), 0);
+  EXPECT_THAT(std::string(reply), HasSubstr(R"("result":"x\n")"));
+  EXPECT_THAT(std::string(reply),
+              HasSubstr(absl::StrCat(R"(\"big\" may change something, and this socket is read-only; use )", path_)));
+  server->reset();
+  EXPECT_NE(::stat(path.c_str(), &info), 0);
+}
+
 TEST_F(CommandServerTest, AnswersRequests) {
   const struct {
     const char* description;
@@ -139,6 +160,26 @@ TEST_F(CommandServerTest, AnswersRequests) {
     EXPECT_EQ(json::parse(c.reply), json::parse(Ask(client, c.request, &closed), nullptr, false)) << c.description;
     EXPECT_FALSE(closed) << c.description;
   }
+}
+
+// As Open vSwitch's `ovs-appctl --format json` asks for it.
+TEST_F(CommandServerTest, AnswersInJsonAfterSetOptions) {
+  const UniqueFd client = ConnectTo(path_), other = ConnectTo(path_);
+  const auto set = [](const char* format) {
+    return absl::StrCat(R"({"method":"set-options","params":["--format",")", format, R"("],"id":0})");
+  };
+  const char kEcho[] = R"({"method":"echo","params":["a"],"id":1})";
+  const auto result = [&](const UniqueFd& from, const std::string& request) {
+    const auto reply = nlohmann::json::parse(Ask(from, request));
+    return reply["result"].is_null() ? reply["error"] : reply["result"];
+  };
+  EXPECT_EQ(result(client, set("json")), "");
+  EXPECT_EQ(result(client, kEcho), nlohmann::json({{"message", "a"}}));
+  EXPECT_EQ(result(other, kEcho), "a\n") << "each connection has its own form";
+  EXPECT_EQ(result(client, R"({"method":"fail","params":[],"id":1})"), "it is broken\n") << "errors are text";
+  EXPECT_EQ(result(client, set("xml")), "set-options --format xml: write --format json or --format text\n");
+  EXPECT_EQ(result(client, set("text")), "");
+  EXPECT_EQ(result(client, kEcho), "a\n");
 }
 
 TEST_F(CommandServerTest, RefusesAndClosesAfterTextThatIsNotJson) {
@@ -435,7 +476,9 @@ TEST_F(OvsAppctlTest, OvsAppctlWorksWithOurServer) {
     std::string err;
   } kCases[] = {
       {"the list", "list-commands", 0,
-       "The available commands are:\n  fail\n  fdb/show                [VES]\n  list-commands\n", ""},
+       "The available commands are:\n  fail\n  fdb/show                [VES]\n  help                    [COMMAND]\n  "
+       "list-commands\n",
+       ""},
       {"a command", "fdb/show", 0, "fdb of all\n", ""},
       {"an argument", "fdb/show blue", 0, "fdb of blue\n", ""},
       {"a command of two words", "fdb show 'blue and \"red\"'", 0, "fdb of blue and \"red\"\n", ""},

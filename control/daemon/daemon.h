@@ -15,6 +15,9 @@
 #include "control/daemon/command_server.h"
 #include "control/daemon/event_loop.h"
 #include "control/daemon/log.h"
+#include "control/daemon/metric_set.h"
+#include "control/daemon/metrics_server.h"
+#include "control/daemon/service_manager.h"
 #include "vswitch/base/clock.h"
 #include "vswitch/base/unique_fd.h"
 
@@ -25,9 +28,10 @@ class Daemon {
   // Stops the program's work, and calls `done` when it has stopped.
   using Stopper = std::function<void(std::function<void()> done)>;
 
-  // Blocks SIGTERM, SIGINT and SIGHUP, and listens on the control socket, which answers once the loop runs. Call before any
-  // thread starts, so that all threads inherit the signal mask. Waits for a predecessor that still serves the socket
-  // (predecessor.h).
+  // Serves the commands on `socket_path`, and the read-only ones also on ReadOnlySocketOf(socket_path), which must not be
+  // another program's name. Blocks SIGTERM, SIGINT and SIGHUP, and listens on the control socket, which answers once the loop
+  // runs. Call before any thread starts, so that all threads inherit the signal mask. Waits for a predecessor that still serves
+  // the socket (predecessor.h).
   static absl::StatusOr<std::unique_ptr<Daemon>> Open(const std::string& socket_path);
   ~Daemon();
   Daemon(const Daemon&) = delete;
@@ -35,7 +39,10 @@ class Daemon {
 
   EventLoop* loop() { return &loop_; }
   CommandRegistry* commands() { return &commands_; }
+  // Starts with the program's version. Collectors run while Run does.
+  MetricRegistry* metrics() { return &metrics_; }
   const Clock* clock() const { return &clock_; }
+  ServiceManager* service_manager() { return &service_manager_; }
   // Readable once SIGTERM or SIGINT has arrived.
   int signals() const { return signals_.get(); }
   const std::string& socket_path() const { return server_->path(); }
@@ -43,8 +50,13 @@ class Daemon {
   // SIGTERM, SIGINT and the command "exit" call `stopper` and wait up to a second for it. Without one they stop the loop at
   // once.
   void SetStopper(Stopper stopper) { stopper_ = std::move(stopper); }
-  // Runs the loop until the program is told to stop. After that the control socket answers "... is stopping", until this
-  // object is destroyed.
+  // SIGHUP calls `reload`. Without one it is logged and has no effect.
+  void SetReloader(std::function<void()> reload) { reload_ = std::move(reload); }
+  // Serves metrics() on `where` (MetricsServer::Listen), and waits for a predecessor that still uses the port. Nothing if
+  // `where` is empty.
+  absl::Status ServeMetrics(const std::string& where);
+  // Reports that the program is ready, and runs the loop until it is told to stop. After that the control socket answers "...
+  // is stopping", until this object is destroyed.
   void Run();
 
   // A function to call repeatedly while start-up waits for another program. `what` is the reason for the log, `waited` the time
@@ -54,19 +66,26 @@ class Daemon {
  private:
   Daemon() : loop_(&clock_) {}
 
-  void Stop();
+  void Stop(const std::string& why);
+  absl::Status Serve(const std::string& socket_path);
   absl::Status WatchSignals();
-  void IgnoreHangups();
+  void RunHangups();
+  void IgnoreSignals();
 
   MonotonicClock clock_;
   EventLoop loop_;
+  ServiceManager service_manager_{&loop_};
   CommandRegistry commands_;
+  MetricRegistry metrics_;
   UniqueFd signals_;
   UniqueFd hangups_;
-  LogLimiter hangup_log_{&clock_, 1, absl::Seconds(10)};
+  UniqueFd ignored_;  // signals that would end the process, and mean nothing here
+  LogLimiter ignored_log_{&clock_, 1, absl::Seconds(10)};
   LogLimiter waiting_log_{&clock_, 1, absl::Seconds(10)};
-  std::unique_ptr<CommandServer> server_;
+  std::unique_ptr<CommandServer> server_, read_only_server_;
+  std::unique_ptr<MetricsServer> metrics_server_;
   Stopper stopper_;
+  std::function<void()> reload_;
   bool stopping_ = false;
 };
 

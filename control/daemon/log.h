@@ -9,9 +9,12 @@
 
 namespace eoib {
 
-// "2026-11-20T23:30:00.123Z eoibd info: text". Thread-safe: one write(2) for each line.
+// "2026-11-20T23:30:00.123Z eoibd info: text". Thread-safe: one write(2) for each line. If standard error is the journal's, the
+// line has a level for it instead of time and name: "<6>text" (sd-daemon(3)).
 void LogInfo(absl::string_view text);
 void LogWarning(absl::string_view text);
+// Whether LogInfo writes. Any thread.
+void SetLogInfo(bool on);
 // The name at the head of each line; default "eoib". Before the first thread starts.
 void SetLogProgram(absl::string_view name);
 

@@ -3,10 +3,17 @@
 #include <gflags/gflags.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string>
+#include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/synchronization/mutex.h"
 #include "control/daemon/log.h"
 
@@ -18,8 +25,53 @@ extern void (*gflags_exitfunc)(int);
 }  // namespace GFLAGS_NAMESPACE
 
 namespace eoib {
+namespace {
+
+constexpr size_t kColumn = 22, kWidth = 100;
+
+// Appends `words` in lines that begin at kColumn. The present line has a shorter text.
+void AppendWrapped(absl::string_view words, std::string* text) {
+  size_t at = text->size() - (text->rfind('\n') + 1);
+  for (absl::string_view word : absl::StrSplit(words, ' ', absl::SkipEmpty())) {
+    if (at > kColumn && at + 1 + word.size() > kWidth) {
+      *text += '\n';
+      at = 0;
+    }
+    const size_t gap = at < kColumn ? kColumn - at : 1;
+    absl::StrAppend(text, std::string(gap, ' '), word);
+    at += gap + word.size();
+  }
+  *text += '\n';
+}
+
+bool IsOf(const gflags::CommandLineFlagInfo& flag, absl::string_view source) {
+  return absl::StrContains(flag.filename, absl::StrCat("/", source, ".")) || absl::StartsWith(flag.filename, source);
+}
+
+void AppendFlag(const gflags::CommandLineFlagInfo& flag, std::string* text) {
+  const bool is_switch = flag.type == "bool";
+  absl::StrAppend(text, "  --", flag.name, is_switch ? "" : "=", is_switch ? "" : absl::AsciiStrToUpper(flag.type));
+  const bool has_default = !flag.default_value.empty() && flag.default_value != "false";
+  AppendWrapped(absl::StrCat(flag.description, has_default ? absl::StrCat(" (default: ", flag.default_value, ")") : ""), text);
+}
+
+}  // namespace
+
+std::string Usage(const DaemonInfo& info) {
+  std::string text = absl::StrCat("usage: ", info.name, " [FLAG...]\n\n", info.name, " is ", info.description, ".\n\n");
+  std::vector<gflags::CommandLineFlagInfo> flags;
+  gflags::GetAllFlags(&flags);
+  for (const gflags::CommandLineFlagInfo& flag : flags) {
+    if (IsOf(flag, info.source)) AppendFlag(flag, &text);
+  }
+  return absl::StrCat(text, "  --version", std::string(kColumn - 11, ' '), "print the version\n");
+}
 
 void ParseFlags(int* argc, char*** argv) {
+  static char help[] = "--help";
+  for (int i = 1; i < *argc; ++i) {
+    if (std::strcmp((*argv)[i], "-h") == 0) (*argv)[i] = help;
+  }
   GFLAGS_NAMESPACE::gflags_exitfunc = [](int status) {
     std::fprintf(stderr, "see %s --help\n", gflags::ProgramInvocationShortName());
     std::exit(status);
@@ -30,7 +82,10 @@ void ParseFlags(int* argc, char*** argv) {
 
 int RunDaemon(const DaemonInfo& info, int argc, char** argv, const std::function<absl::Status()>& run) {
   gflags::SetUsageMessage(info.description);
-  gflags::SetVersionString("0.1.0");
+  gflags::SetVersionString(EOIB_VERSION);
+  const bool wants_usage =
+      std::any_of(argv, argv + argc, [](const char* argument) { return std::strcmp(argument, "-h") == 0; });
+  if (wants_usage) return std::fputs(Usage(info).c_str(), stdout) < 0;
   ParseFlags(&argc, &argv);
   if (FLAGS_help) {
     gflags::ShowUsageWithFlagsRestrict(info.name, info.source);

@@ -3,6 +3,7 @@
 #define EOIB_CONTROL_DAEMON_PROGRAM_H_
 
 #include <functional>
+#include <string>
 
 #include "absl/status/status.h"
 
@@ -11,8 +12,11 @@ namespace eoib {
 struct DaemonInfo {
   const char* name;         // "eoibd": in log lines and messages
   const char* description;  // one line, for --help
-  const char* source;       // "eoibd_main": --help prints the flags of this file only
+  const char* source;       // "eoibd_main": -h and --help print the flags of this file only
 };
+
+// What -h prints: the description and the flags, with their defaults. --help prints the list of gflags.
+std::string Usage(const DaemonInfo& info);
 
 // Parses the flags, prepares the process and calls `run`. Prints its error, unless that is kCancelled: a signal ended the
 // start. Returns the exit status.

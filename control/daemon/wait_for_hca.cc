@@ -1,5 +1,6 @@
 #include "control/daemon/wait_for_hca.h"
 
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -18,7 +19,8 @@ bool MayHeal(const absl::Status& error) {
 
 }  // namespace
 
-absl::Status WaitForHca(const std::function<absl::Status()>& start, CommandRegistry* commands, EventLoop* loop) {
+absl::Status WaitForHca(const std::function<absl::Status()>& start, CommandRegistry* commands, EventLoop* loop,
+                        ServiceManager* service_manager) {
   absl::Status status;
   std::string logged;
   absl::Time log_at = absl::InfinitePast(), retry_at;
@@ -33,10 +35,17 @@ absl::Status WaitForHca(const std::function<absl::Status()>& start, CommandRegis
     retry_at = loop->Now() + kRetryInterval;
     return false;
   };
-  commands->RegisterText("show", "what this program waits for",
-                         [&logged] { return absl::StrCat("waiting for the HCA: ", logged, "\n"); });
+  const auto show = [&logged] { return absl::StrCat("waiting for the HCA: ", logged); };
+  commands->RegisterText("show", "what this program waits for", [&logged] {
+    return Answer({{"waiting_for_hca", logged}}, [](const Json& json) {
+      return absl::StrCat("waiting for the HCA: ", TextOf(json, "waiting_for_hca"), "\n");
+    });
+  });
+  commands->MarkReadOnly({"show"});
   bool done = is_done();
   if (!done) {
+    service_manager->SetStatus(show);
+    service_manager->Ready();
     const EventLoop::TimerId timer = loop->AddDeadline([&] { return retry_at; },
                                                        [&] {
                                                          done = is_done();
@@ -44,6 +53,7 @@ absl::Status WaitForHca(const std::function<absl::Status()>& start, CommandRegis
                                                        });
     loop->Run();
     loop->Cancel(timer);
+    service_manager->SetStatus(nullptr);
   }
   commands->Unregister("show");
   return done ? status : absl::CancelledError("asked to stop while it waited for its HCA");

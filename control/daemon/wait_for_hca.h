@@ -7,13 +7,16 @@
 #include "absl/status/status.h"
 #include "control/daemon/command_registry.h"
 #include "control/daemon/event_loop.h"
+#include "control/daemon/service_manager.h"
 
 namespace eoib {
 
 // Calls `start` once a second until it succeeds, and runs `loop` in between. Returns kCancelled if the loop is stopped, and an
 // error that waiting does not mend (kInvalidArgument, kFailedPrecondition) at once. The command "show" gives the last error;
-// the log has it when it changes and once a minute. Control thread.
-absl::Status WaitForHca(const std::function<absl::Status()>& start, CommandRegistry* commands, EventLoop* loop);
+// the log has it when it changes and once a minute. The service manager is told that the program is ready, or boot would wait,
+// and has the error as its status. Control thread.
+absl::Status WaitForHca(const std::function<absl::Status()>& start, CommandRegistry* commands, EventLoop* loop,
+                        ServiceManager* service_manager);
 
 }  // namespace eoib
 

@@ -27,11 +27,12 @@ class WaitForHcaTest : public testing::Test {
       shown_ = show.ok() ? *show : std::string(show.status().message());
       return static_cast<int>(started_at_.size()) <= failures ? error : absl::OkStatus();
     };
-    return WaitForHca(start, &commands_, &loop_);
+    return WaitForHca(start, &commands_, &loop_, &service_manager_);
   }
 
   FakeClock clock_;
   EventLoop loop_{&clock_};
+  ServiceManager service_manager_{&loop_};
   CommandRegistry commands_;
   absl::Time stop_at_ = absl::InfiniteFuture();
   std::vector<absl::Time> started_at_;

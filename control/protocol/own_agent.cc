@@ -67,6 +67,16 @@ void OwnAgent::RemoveMac(FdbKey key) {
   changed_macs_.insert(key);
 }
 
+void OwnAgent::NoteLeft() {
+  const uint32_t version = announced_.version + 1;
+  announced_ = AgentView();
+  announced_.version = version;
+  host_changed_ = true;
+  for (const auto& [peer, receives_groups] : current_.addresses) changed_addresses_.insert(peer);
+  for (const auto& [id, vport] : current_.vports) changed_vports_.insert(id);
+  for (const auto& [key, mac] : current_.macs) changed_macs_.insert(key);
+}
+
 bool OwnAgent::receives_groups() const {
   return std::any_of(current_.addresses.begin(), current_.addresses.end(), [](const auto& address) { return address.second; });
 }

@@ -39,6 +39,9 @@ class OwnAgent {
   void RemoveVPort(uint16_t id);  // with its MACs
   void SetMac(FdbKey key, const AgentView::Mac& mac);
   void RemoveMac(FdbKey key);
+  // We have told the others that we leave, so they forget us. When we return, the whole state is a change, in a later version
+  // than all that was sent before.
+  void NoteLeft();
 
   bool has_address() const { return !sender_.gid.IsZero(); }
   bool receives_groups() const;  // at one of its addresses

@@ -1,6 +1,7 @@
 #include "control/protocol/sender_verifier.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace eoib {
 
@@ -64,12 +65,13 @@ RemoteAgent* SenderVerifier::Meet(const VPortMessage& message, const PeerAddress
 
 bool SenderVerifier::IsStale(const VPortMessage& message) const {
   const auto departed = departed_.find(message.agent);
-  return departed != departed_.end() && message.incarnation <= departed->second.incarnation;
+  if (departed == departed_.end()) return false;
+  return std::pair(message.incarnation, message.version) <= std::pair(departed->second.incarnation, departed->second.version);
 }
 
-void SenderVerifier::NoteDeparture(const RemoteAgent& agent) {
+void SenderVerifier::NoteDeparture(const VPortMessage& leave) {
   if (departed_.size() >= AgentTable::kMaxAgents) return;
-  departed_[agent.id()] = {agent.incarnation(), use_.clock->Now() + AgentTable::kForget};
+  departed_[leave.agent] = {leave.incarnation, leave.version, use_.clock->Now() + AgentTable::kForget};
 }
 
 bool SenderVerifier::MayVerify(const RemoteAgent& agent) {

@@ -55,8 +55,9 @@ class SenderVerifier {
 
   // The agent that sent `message` from `source`, or null if the message does not count.
   RemoteAgent* SenderOf(const VPortMessage& message, const PeerAddress& source, bool by_group);
-  // The agent left. Messages that it sent before, and that arrive later, do not count.
-  void NoteDeparture(const RemoteAgent& agent);
+  // An agent left, by this message. Messages that it sent before, and that arrive later, do not count. It may return in the
+  // same run, with a later version.
+  void NoteDeparture(const VPortMessage& leave);
 
   // Probes the known addresses of an agent that is challenged, or believes the challenger.
   void RunChallenge(RemoteAgent* agent);
@@ -69,6 +70,7 @@ class SenderVerifier {
  private:
   struct Departed {
     uint32_t incarnation;
+    uint32_t version;
     absl::Time until;
   };
 

@@ -54,10 +54,11 @@ bool VPortProtocol::Claim(FdbKey key, uint16_t vport, bool sticky, uint32_t leas
 }
 
 void VPortProtocol::RemoveVPort(uint16_t id) {
-  const std::map<FdbKey, AgentView::Mac> macs = own_.current().macs;
-  for (const auto& [key, mac] : macs) {
-    if (mac.vport == id) claims_.Release(key);
+  std::vector<FdbKey> keys;  // Release changes the map
+  for (const auto& [key, mac] : own_.current().macs) {
+    if (mac.vport == id) keys.push_back(key);
   }
+  for (const FdbKey key : keys) claims_.Release(key);
   own_.RemoveVPort(id);
 }
 
@@ -68,6 +69,7 @@ void VPortProtocol::Leave() {
   announcer_.Multicast(message);
   announcer_.Multicast(message);  // nothing repeats it later
   own_.SetAddresses({});
+  own_.NoteLeft();
 }
 
 // Sending.

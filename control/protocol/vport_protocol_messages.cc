@@ -28,7 +28,7 @@ void VPortProtocol::Receive(absl::Span<const uint8_t> payload, const PeerAddress
 
 void VPortProtocol::Handle(const VPortMessage& message, const PeerAddress& source, bool by_group, RemoteAgent* agent) {
   if (message.leaves && message.kind == VPortMessage::Kind::kWithdraw) {
-    senders_.NoteDeparture(*agent);
+    senders_.NoteDeparture(message);
     return agents_.Forget(agent->id());
   }
   agent->NoteVersion(message.version);

@@ -208,6 +208,27 @@ TEST_F(VPortProtocolTest, OrderlyStopIsKnownAtOnce) {
   EXPECT_TRUE(engine(1).agents().empty());
 }
 
+// As an agent whose last vPort in a VES is removed, and which gets another one later.
+TEST_F(VPortProtocolTest, AgentThatLeftReturnsInTheSameRun) {
+  StartHosts(2);
+  Claim(0, Key(1));
+  LetAnnounce();
+  const VPortMessage late = MessageFrom(0, VPortMessage::Kind::kAnnounce);
+  for (int round = 0; round < 3; ++round) {
+    engine(0).Leave();
+    simulation_.Touch(0);
+    LetAnnounce();
+    EXPECT_TRUE(engine(1).agents().empty());
+    Inject(1, late, late.sender);
+    EXPECT_TRUE(engine(1).agents().empty()) << "a message that was on its way does not bring it back";
+    engine(0).SetAddresses({{host(0).address, true}});
+    simulation_.Touch(0);
+    simulation_.Advance(absl::Milliseconds(500));
+    EXPECT_TRUE(Knows(1, 0));
+    EXPECT_TRUE(events(1).macs.contains(Key(1)));
+  }
+}
+
 // N agents that start together cost O(N) messages to the group.
 TEST_F(VPortProtocolTest, AgentsThatStartTogetherMulticastAFewTimesEach) {
   const size_t kHosts = 300;

@@ -1,0 +1,130 @@
+#include "control/config_commands.h"
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/types/span.h"
+#include "control/config_diff.h"
+#include "control/daemon/log.h"
+
+namespace eoib {
+namespace {
+
+// The lines of a text, each without its end.
+Json LinesOf(absl::string_view text) {
+  Json lines = Json::array();
+  for (absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) lines.push_back(std::string(line));
+  return lines;
+}
+
+std::string TextOfLines(const Json& lines) {
+  std::string text;
+  for (const Json& line : lines) absl::StrAppend(&text, line.get<std::string>(), "\n");
+  return text;
+}
+
+Answer ChangesAnswer(const std::string& changes, const char* if_none) {
+  return Answer({{"changes", LinesOf(changes)}}, [if_none](const Json& json) {
+    return json["changes"].empty() ? std::string(if_none) : TextOfLines(json["changes"]);
+  });
+}
+
+std::string DiffText(const Json& diff) {
+  std::string text = diff["reload"].empty() ? "a reload would change nothing\n"
+                                            : absl::StrCat("a reload would:\n", TextOfLines(diff["reload"]));
+  if (diff["not_saved"].empty()) return text;
+  return absl::StrCat(text, "not saved yet (`config save`):\n", TextOfLines(diff["not_saved"]));
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ConfigCommands::Apply(ConfigText next) {
+  const absl::StatusOr<AgentConfig> config = source_.parse(next);
+  if (!config.ok()) return config.status();
+  const std::string changes = ConfigDiff::Between(agent_->config(), *config).text;
+  if (absl::Status status = agent_->Apply(*config); !status.ok()) return status;
+  text_ = std::move(next);
+  if (!changes.empty()) LogInfo(absl::StrCat("configuration changed: ", changes));
+  return changes;
+}
+
+absl::StatusOr<Answer> ConfigCommands::Reload() {
+  absl::StatusOr<ConfigText> files = source_.load();
+  absl::StatusOr<std::string> changes = files.ok() ? Apply(*std::move(files)) : files.status();
+  if (!changes.ok()) {
+    LogWarning(absl::StrCat("reload: nothing is changed: ", changes.status().message()));
+    return changes.status();
+  }
+  if (changes->empty()) LogInfo("reload: nothing to change");
+  return ChangesAnswer(*changes, "nothing to change\n");
+}
+
+absl::StatusOr<Answer> ConfigCommands::ApplyEdit(const Edit& edit) {
+  ConfigText next = text_;
+  if (absl::Status status = edit(&next); !status.ok()) return status;
+  const absl::StatusOr<std::string> changes = Apply(std::move(next));
+  if (!changes.ok()) return changes.status();
+  return ChangesAnswer(*changes, "");
+}
+
+absl::StatusOr<Answer> ConfigCommands::Diff() const {
+  const absl::StatusOr<ConfigText> files = source_.load();
+  if (!files.ok()) return files.status();
+  const absl::StatusOr<AgentConfig> config = source_.parse(*files);
+  if (!config.ok()) return config.status();
+  const std::string changes = ConfigDiff::Between(agent_->config(), *config).text;
+  return Answer({{"reload", LinesOf(changes)}, {"not_saved", LinesOf(text_.IsChanged() ? text_.Changes() : "")}}, DiffText);
+}
+
+absl::StatusOr<Answer> ConfigCommands::Save() {
+  const std::string changes = text_.IsChanged() ? text_.Changes() : "";
+  if (absl::Status status = changes.empty() ? absl::OkStatus() : text_.Save(); !status.ok()) return status;
+  return Answer({{"saved", LinesOf(changes)}}, [](const Json& json) {
+    return json["saved"].empty() ? "nothing to save\n" : absl::StrCat("saved:\n", TextOfLines(json["saved"]));
+  });
+}
+
+void ConfigCommands::Register(CommandRegistry* registry) {
+  using Arguments = CommandRegistry::Arguments;
+  registry->Register({"reload", "", "apply the configuration files, all of them or nothing", 0, 0,
+                      [this](const Arguments&) { return Reload(); }});
+  registry->Register({"config/diff", "", "what a reload would change, and what is not saved yet", 0, 0,
+                      [this](const Arguments&) { return Diff(); }});
+  registry->Register({"config/save", "", "write the changes of ves and vport commands into the files", 0, 0,
+                      [this](const Arguments&) { return Save(); }});
+  registry->RegisterText("config/show", "the present configuration, also what is not saved yet", [this] {
+    return Answer({{"config", text_.text()}}, [](const Json& json) { return TextOf(json, "config"); });
+  });
+  registry->MarkReadOnly({"config/diff", "config/show"});
+  for (const std::string& kind : source_.kinds) RegisterEdits(kind, registry);
+}
+
+void ConfigCommands::RegisterEdits(const std::string& kind, CommandRegistry* registry) {
+  using Arguments = CommandRegistry::Arguments;
+  constexpr size_t kMany = 4096;
+  registry->Register({kind + "/add", "NAME [KEY=VALUE...]", absl::StrCat("add a ", kind, " to the configuration"), 1, kMany,
+                      [this, kind](const Arguments& arguments) {
+                        return ApplyEdit([&](ConfigText* text) {
+                          return text->Add({kind, arguments[0]}, absl::MakeConstSpan(arguments).subspan(1));
+                        });
+                      }});
+  registry->Register({kind + "/set", "NAME KEY=VALUE...", absl::StrCat("change keys of a ", kind, "; KEY= removes one"), 2,
+                      kMany, [this, kind](const Arguments& arguments) {
+                        return ApplyEdit([&](ConfigText* text) {
+                          return text->Set({kind, arguments[0]}, absl::MakeConstSpan(arguments).subspan(1));
+                        });
+                      }});
+  registry->Register({kind + "/del", "NAME...", absl::StrCat("remove a ", kind, ", or several"), 1, kMany,
+                      [this, kind](const Arguments& arguments) {
+                        return ApplyEdit([&](ConfigText* text) {
+                          absl::Status status;
+                          for (const std::string& name : arguments) {
+                            if (status.ok()) status = text->Remove({kind, name});
+                          }
+                          return status;
+                        });
+                      }});
+}
+
+}  // namespace eoib

@@ -1,0 +1,58 @@
+// ConfigCommands: an operator's changes of the configuration while the program runs: `ves` and `vport` `add|set|del`, `reload`
+// (also SIGHUP), and `config diff|save|show`. Each change is checked as a whole file would be; then all of it is applied, or
+// nothing.
+//
+// Control thread.
+#ifndef EOIB_CONTROL_CONFIG_COMMANDS_H_
+#define EOIB_CONTROL_CONFIG_COMMANDS_H_
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "control/agent.h"
+#include "control/config.h"
+#include "control/config_text.h"
+#include "control/daemon/command_registry.h"
+
+namespace eoib {
+
+class ConfigCommands {
+ public:
+  struct Source {
+    std::function<absl::StatusOr<ConfigText>()> load;  // the files, as they are now
+    std::function<absl::StatusOr<AgentConfig>(const ConfigText&)> parse;
+    std::vector<std::string> kinds;  // of tables that have commands: "ves", "vport"
+  };
+
+  // `text` is what `agent` runs with. `agent` outlives the object.
+  ConfigCommands(ConfigText text, Source source, Agent* agent)
+      : text_(std::move(text)), source_(std::move(source)), agent_(agent) {}
+  ConfigCommands(const ConfigCommands&) = delete;
+  ConfigCommands& operator=(const ConfigCommands&) = delete;
+
+  // Applies the files. Returns what changed, for the operator. Changes that were not saved are lost.
+  absl::StatusOr<Answer> Reload();
+  // The registry must not run them after the object is gone.
+  void Register(CommandRegistry* registry);
+
+ private:
+  using Edit = std::function<absl::Status(ConfigText*)>;
+
+  void RegisterEdits(const std::string& kind, CommandRegistry* registry);
+  absl::StatusOr<std::string> Apply(ConfigText next);
+  absl::StatusOr<Answer> ApplyEdit(const Edit& edit);
+  absl::StatusOr<Answer> Diff() const;
+  absl::StatusOr<Answer> Save();
+
+  ConfigText text_;
+  const Source source_;
+  Agent* const agent_;
+};
+
+}  // namespace eoib
+
+#endif  // EOIB_CONTROL_CONFIG_COMMANDS_H_

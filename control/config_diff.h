@@ -1,0 +1,37 @@
+// ConfigDiff: what has to change so that an agent with one configuration gets another. Pure; any thread.
+#ifndef EOIB_CONTROL_CONFIG_DIFF_H_
+#define EOIB_CONTROL_CONFIG_DIFF_H_
+
+#include <string>
+#include <vector>
+
+#include "control/config.h"
+
+namespace eoib {
+
+// The names of VESes and vPorts, in the order of the configurations.
+struct ConfigDiff {
+  struct Names {
+    std::vector<std::string> removed, added;
+    std::vector<std::string> changed;   // in place
+    std::vector<std::string> replaced;  // made anew: a VES with another partition, a vPort with another interface
+  };
+
+  static ConfigDiff Between(const AgentConfig& before, const AgentConfig& after);
+
+  bool empty() const { return text.empty(); }
+
+  Names veses;
+  // A changed vPort keeps its interface and its counters, but not the MACs that were learned behind it. All vPorts of a
+  // replaced VES are among them.
+  Names vports;
+  bool fdb_limit = false;  // the host's
+  std::string text;        // for the operator, a line for each change; empty: nothing changes
+};
+
+const VesConfig* FindVes(const AgentConfig& config, const std::string& name);  // or null
+const VPortConfig* FindVPort(const AgentConfig& config, const std::string& name);
+
+}  // namespace eoib
+
+#endif  // EOIB_CONTROL_CONFIG_DIFF_H_

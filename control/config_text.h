@@ -1,0 +1,90 @@
+// ConfigText: the text of a program's configuration, from a file and its drop-ins, and changes of that text while the program
+// runs. Comments and the order of tables stay as they are.
+//
+// The drop-ins of "eoibd.toml" are the files "eoibd.d/*.toml" beside it, in the order of their names. They have arrays of
+// tables
+// ([[ves]], [[vport]]) only. Control thread.
+#ifndef EOIB_CONTROL_CONFIG_TEXT_H_
+#define EOIB_CONTROL_CONFIG_TEXT_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
+#include "absl/types/span.h"
+
+namespace eoib {
+
+// Says which file and line a line of several files, read one after another, is from.
+class SourceLines {
+ public:
+  SourceLines() = default;
+  explicit SourceLines(absl::string_view name) { Add(name, 0); }
+  // The next source, which has so many lines.
+  void Add(absl::string_view name, int lines);
+  // "eoibd.toml:12".
+  std::string At(int line) const;
+  // In a message about another line: "line 12" if there is one source, else as At.
+  std::string Mention(int line) const;
+
+ private:
+  struct Source {
+    std::string name;
+    int before;  // lines of the sources before it
+  };
+  std::vector<Source> sources_;
+  int lines_ = 0;
+};
+
+class ConfigText {
+ public:
+  // A table to change: kind "vport", and its `name` key.
+  struct Table {
+    std::string kind, name;
+  };
+
+  // kNotFound if there is no file at `path`: the message has `example`.
+  static absl::StatusOr<ConfigText> Load(const std::string& path, absl::string_view example);
+  // One source without a file, for tests.
+  static ConfigText Of(absl::string_view text, absl::string_view source);
+
+  // All sources, one after another.
+  std::string text() const;
+  SourceLines lines() const;
+
+  // A change affects this object only. `assignments` are "KEY=VALUE"; VALUE is TOML, or text that becomes a string. "KEY="
+  // removes the key. kInvalidArgument: malformed; kNotFound: no such table; the caller checks the result by parsing text().
+  absl::Status Add(const Table& table, absl::Span<const std::string> assignments);
+  absl::Status Set(const Table& table, absl::Span<const std::string> assignments);
+  absl::Status Remove(const Table& table);
+
+  bool IsChanged() const;
+  // Lines that were added ("+") and removed ("-") since Load, with their files.
+  std::string Changes() const;
+  // Writes the changed files. kFailedPrecondition, with nothing written, if one of them was changed by others since Load.
+  absl::Status Save();
+
+ private:
+  struct File {
+    std::string path;
+    std::string loaded;  // its text then
+    std::string text;
+  };
+  struct Place {
+    File* file;
+    int first, end;  // lines, from 0 on; `end` is the line behind it
+    std::vector<std::pair<std::string, std::pair<int, int>>> keys;
+  };
+
+  absl::optional<Place> Find(const Table& table);
+  absl::Status CheckFiles() const;
+
+  std::vector<File> files_;
+};
+
+}  // namespace eoib
+
+#endif  // EOIB_CONTROL_CONFIG_TEXT_H_

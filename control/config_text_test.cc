@@ -1,0 +1,140 @@
+#include "control/config_text.h"
+
+#include <sys/stat.h>
+
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "control/config.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "vswitch/base/file.h"
+#include "vswitch/base/temp_dir_for_test.h"
+
+namespace eoib {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr char kText[] =
+    "# the host\n"
+    "fdb_limit = 1000\n"
+    "\n"
+    "# tenants\n"
+    "[[ves]]\n"
+    "name = \"blue\"   # a comment\n"
+    "pkey = 0x8001\n"
+    "\n"
+    "# the web server\n"
+    "[[vport]]\n"
+    "name = \"web0\"\n"
+    "ves = \"blue\"\n"
+    "trunk_vlans = [\n"
+    "  10,\n"
+    "  20]\n"
+    "mode = \"trunk\"\n"
+    "# the mail server\n"
+    "[[vport]]\n"
+    "name = \"mail0\"\n"
+    "ves = \"blue\"\n";
+
+void Write(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
+
+class ConfigTextTest : public testing::Test {
+ protected:
+  ConfigText Load() { return ConfigText::Load(path_, "").value(); }
+  void AddDropIn(const std::string& name, const std::string& text) {
+    mkdir((directory_.path() + "/eoibd.d").c_str(), 0755);
+    Write(directory_.path() + "/eoibd.d/" + name, text);
+  }
+
+  TempDir directory_;
+  const std::string path_ = directory_.path() + "/eoibd.toml";
+};
+
+TEST_F(ConfigTextTest, AddsATableAtTheEnd) {
+  ConfigText text = ConfigText::Of(kText, "test");
+  ASSERT_TRUE(text.Add({"vport", "new0"}, {"ves=blue", "access_vlan=10", "static_macs=[\"02:00:00:00:00:01\"]"}).ok());
+  EXPECT_EQ(text.text(), absl::StrCat(kText,
+                                      "\n[[vport]]\nname = \"new0\"\nves = \"blue\"\naccess_vlan = 10\n"
+                                      "static_macs = [\"02:00:00:00:00:01\"]\n"));
+  EXPECT_EQ(ParseConfig(text)->vports.back().vlan.access_vlan, Vid(10));
+}
+
+TEST_F(ConfigTextTest, RemovesATableWithItsComment) {
+  ConfigText text = ConfigText::Of(kText, "test");
+  ASSERT_TRUE(text.Remove({"vport", "web0"}).ok());
+  EXPECT_EQ(text.text(),
+            "# the host\nfdb_limit = 1000\n\n# tenants\n[[ves]]\nname = \"blue\"   # a comment\npkey = 0x8001\n\n"
+            "# the mail server\n[[vport]]\nname = \"mail0\"\nves = \"blue\"\n");
+  ASSERT_TRUE(text.Remove({"vport", "mail0"}).ok());
+  EXPECT_EQ(text.Remove({"vport", "mail0"}).message(), "there is no vport \"mail0\"");
+  EXPECT_EQ(ParseConfig(text)->vports.size(), 0u);
+}
+
+TEST_F(ConfigTextTest, SetsReplacesAndRemovesKeys) {
+  ConfigText text = ConfigText::Of(kText, "test");
+  ASSERT_TRUE(text.Set({"vport", "web0"}, {"trunk_vlans=[30]", "sticky=true", "mode=trunk"}).ok());
+  EXPECT_THAT(text.text(), HasSubstr("[[vport]]\nsticky = true\nname = \"web0\"\nves = \"blue\"\ntrunk_vlans = [30]\n"
+                                     "mode = \"trunk\"\n# the mail"));
+  ASSERT_TRUE(text.Set({"vport", "web0"}, {"sticky=", "trunk_vlans="}).ok());
+  EXPECT_THAT(text.text(), HasSubstr("[[vport]]\nname = \"web0\"\nves = \"blue\"\nmode = \"trunk\"\n"));
+  ASSERT_TRUE(text.Set({"ves", "blue"}, {"ageing=60"}).ok());
+  EXPECT_EQ(ParseConfig(text)->veses[0].ageing, absl::Seconds(60));
+}
+
+TEST_F(ConfigTextTest, RefusesWhatIsNoAssignment) {
+  ConfigText text = ConfigText::Of(kText, "test");
+  EXPECT_THAT(text.Set({"vport", "web0"}, {"sticky"}).message(), HasSubstr("write KEY=VALUE"));
+  EXPECT_THAT(text.Set({"vport", "web0"}, {"mtu=1\nsticky = true"}).message(), HasSubstr("several lines"));
+  EXPECT_THAT(text.Set({"vport", "web0"}, {"mtu=\"\\"}).message(), HasSubstr("no value of TOML"));
+  EXPECT_THAT(text.Add({"vport", "a\"b"}, {}).message(), HasSubstr("is no name"));
+  EXPECT_THAT(text.Add({"vport", "web0"}, {}).message(), HasSubstr("there is a vport \"web0\" already"));
+}
+
+TEST_F(ConfigTextTest, ReadsDropInsInTheOrderOfTheirNames) {
+  Write(path_, kText);
+  AddDropIn("20-b.toml", "[[vport]]\nname = \"b0\"\nves = \"blue\"\n");
+  AddDropIn("10-a.toml", "[[vport]]\nname = \"a0\"\nves = \"blue\"");  // no newline at its end
+  AddDropIn("notes.txt", "nothing");
+  const AgentConfig config = ParseConfig(Load()).value();
+  ASSERT_EQ(config.vports.size(), 4u);
+  EXPECT_EQ(config.vports[2].name, "a0");
+  EXPECT_EQ(config.vports[3].name, "b0");
+}
+
+TEST_F(ConfigTextTest, MistakesNameTheirFile) {
+  Write(path_, kText);
+  AddDropIn("a.toml", "[[vport]]\nname = \"web0\"\nves = \"blue\"\nmtu = 1\n");
+  const absl::Status status = ParseConfig(Load()).status();
+  EXPECT_THAT(status.message(), HasSubstr("eoibd.d/a.toml:4: mtu is 1"));
+  EXPECT_THAT(status.message(), HasSubstr("eoibd.d/a.toml:1: a second vPort \"web0\", the first is on " + path_ + ":10;"));
+  AddDropIn("a.toml", "fdb_limit = 3\n");
+  EXPECT_THAT(ConfigText::Load(path_, "").status().message(), HasSubstr("a.toml:1: fdb_limit is not in a table"));
+}
+
+TEST_F(ConfigTextTest, SavesOnlyWhatChanged) {
+  Write(path_, kText);
+  AddDropIn("a.toml", "[[vport]]\nname = \"a0\"\nves = \"blue\"\n");
+  ConfigText text = Load();
+  EXPECT_FALSE(text.IsChanged());
+  ASSERT_TRUE(text.Set({"vport", "a0"}, {"access_vlan=7"}).ok());
+  EXPECT_THAT(text.Changes(), HasSubstr("eoibd.d/a.toml\n+access_vlan = 7\n"));
+  ASSERT_TRUE(text.Save().ok());
+  EXPECT_FALSE(text.IsChanged());
+  EXPECT_EQ(ReadFile(directory_.path() + "/eoibd.d/a.toml", 1000).value(),
+            "[[vport]]\naccess_vlan = 7\nname = \"a0\"\nves = \"blue\"\n");
+  EXPECT_EQ(ReadFile(path_, 1000).value(), kText);
+}
+
+TEST_F(ConfigTextTest, DoesNotOverwriteTheChangesOfOthers) {
+  Write(path_, kText);
+  ConfigText text = Load();
+  ASSERT_TRUE(text.Set({"ves", "blue"}, {"ageing=60"}).ok());
+  Write(path_, absl::StrCat(kText, "# new\n"));
+  EXPECT_THAT(text.Save().message(), HasSubstr("somebody changed it"));
+  EXPECT_EQ(ReadFile(path_, 1000).value(), absl::StrCat(kText, "# new\n"));
+}
+
+}  // namespace
+}  // namespace eoib

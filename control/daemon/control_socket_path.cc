@@ -1,0 +1,28 @@
+#include "control/daemon/control_socket_path.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+
+namespace eoib {
+
+std::string ControlSocketPath(absl::string_view target, absl::string_view rundir) {
+  return absl::StrContains(target, '/') ? std::string(target) : absl::StrCat(rundir, "/", target, ".ctl");
+}
+
+std::string ReadOnlySocketOf(absl::string_view path) { return absl::StrCat(absl::StripSuffix(path, ".ctl"), ".ro.ctl"); }
+
+bool IsReadOnlySocket(absl::string_view path) { return absl::EndsWith(path, ".ro.ctl"); }
+
+// To connect one needs permission to write (unix(7)).
+std::string AccessibleSocket(const std::string& path) {
+  if (access(path.c_str(), W_OK) == 0 || errno != EACCES) return path;
+  const std::string read_only = ReadOnlySocketOf(path);
+  return access(read_only.c_str(), W_OK) == 0 ? read_only : path;
+}
+
+}  // namespace eoib

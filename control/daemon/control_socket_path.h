@@ -1,0 +1,23 @@
+// The paths of control sockets.
+#ifndef EOIB_CONTROL_DAEMON_CONTROL_SOCKET_PATH_H_
+#define EOIB_CONTROL_DAEMON_CONTROL_SOCKET_PATH_H_
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace eoib {
+
+// The socket of a program: `target` itself if it contains a slash, else RUNDIR/TARGET.ctl.
+std::string ControlSocketPath(absl::string_view target, absl::string_view rundir);
+
+// "RUNDIR/eoibd.ro.ctl" for "RUNDIR/eoibd.ctl".
+std::string ReadOnlySocketOf(absl::string_view path);
+bool IsReadOnlySocket(absl::string_view path);
+
+// `path`; or its read-only socket, if this user may not connect to `path` but to that.
+std::string AccessibleSocket(const std::string& path);
+
+}  // namespace eoib
+
+#endif  // EOIB_CONTROL_DAEMON_CONTROL_SOCKET_PATH_H_

@@ -1,0 +1,14 @@
+// The operator's view of paths: the command neigh, with the address handle to each port where there are peers of a VES.
+#ifndef EOIB_CONTROL_NEIGHBOR_COMMANDS_H_
+#define EOIB_CONTROL_NEIGHBOR_COMMANDS_H_
+
+#include "control/daemon/command_registry.h"
+#include "control/ves_commands.h"
+
+namespace eoib {
+
+void RegisterNeighborCommands(const VesFinder& finder, CommandRegistry* registry);
+
+}  // namespace eoib
+
+#endif  // EOIB_CONTROL_NEIGHBOR_COMMANDS_H_

@@ -1,0 +1,180 @@
+// Ves: its vPorts, and the keys of its configuration that change while it runs.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "control/ves.h"
+#include "vswitch/base/check.h"
+#include "vswitch/port/piece_layout.h"
+
+namespace eoib {
+
+absl::Status Ves::Check(const VPort& vport) const {
+  bool strip;
+  const VlanPolicy& vlan = vport.config.vlan;
+  if (vport.config.static_macs.empty() || vlan.Egress(vlan.Untagged(), &strip)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("vPort ", vport.config.name,
+                                                 ": static_macs are in the port's access or native VLAN, and ",
+                                                 "it carries no VLAN ", vlan.Untagged().ToString()));
+}
+
+absl::Status Ves::AddVPort(VPort* vport) {
+  if (absl::Status status = Check(*vport); !status.ok()) return status;
+  const MacAddr pinned = vport->config.pin_mac ? vport->port->mac() : MacAddr();
+  vport->index = forwarder_->AddPort(vport->port.get(), vport->config.vlan, pinned);
+  const VPortId id = forwarder_->ports()[vport->index].vport;
+  absl::Status status;
+  if (id.IsNone()) {
+    status = absl::ResourceExhaustedError(absl::StrCat("VES ", config_.name, ": no room for vPort ", vport->config.name));
+  }
+  fdb_.SetVPortPolicy(id, {vport->config.fdb_limit, vport->config.sticky});
+  for (MacAddr mac : vport->config.static_macs) {
+    if (!status.ok()) break;
+    status = fdb_.AddStatic(FdbKey(vport->config.vlan.Untagged(), mac), id);
+    if (!status.ok()) status = absl::Status(status.code(), absl::StrCat("vPort ", vport->config.name, ": ", status.message()));
+  }
+  if (!status.ok()) {
+    forwarder_->RemovePort(vport->index);
+    return status;
+  }
+  protocol_->AddVPort(*vport, id);
+  const auto at = std::upper_bound(vports_.begin(), vports_.end(), vport->index,
+                                   [](uint32_t index, const VPort& other) { return index < other.index; });
+  vports_.insert(at, std::move(*vport));
+  if (running_ && vports_.size() == 1) group_->Return();
+  return absl::OkStatus();
+}
+
+void Ves::SetUpVPorts(absl::FunctionRef<bool(const VPort& vport)> concerned) {
+  std::vector<uint32_t> indexes;
+  for (VPort& vport : vports_) {
+    if (!concerned(vport)) continue;
+    SetUp(&vport);
+    indexes.push_back(vport.index);
+  }
+  if (!indexes.empty() && group_->joined().has_value()) announcer_.Start(indexes);
+}
+
+// Brings a new interface into the state of the others.
+void Ves::SetUp(VPort* vport) {
+  if (!running_) return;
+  const uint32_t mtu = forwarder_->mtu();
+  absl::Status status = vport->set_mtu(InterfaceMtu(vport->config));
+  if (vport->limit_super_frames != nullptr) status.Update(vport->limit_super_frames(mtu));
+  status.Update(vport->set_link(group_->joined().has_value()));
+  if (!status.ok()) LogWarning(status.message());
+}
+
+void Ves::NoteRemade(uint32_t index, const std::string& trouble) {
+  const auto at = std::find_if(vports_.begin(), vports_.end(), [index](const VPort& vport) { return vport.index == index; });
+  at->trouble = trouble;
+  if (trouble.empty()) SetUpVPorts([index](const VPort& vport) { return vport.index == index; });
+}
+
+void Ves::NoteTrouble(uint32_t index, const std::string& trouble) {
+  const auto at = std::find_if(vports_.begin(), vports_.end(), [index](const VPort& vport) { return vport.index == index; });
+  if (at->trouble == trouble) return;
+  at->trouble = trouble;
+  const std::string name = absl::StrCat("vPort ", at->config.name, ": ");
+  trouble.empty() ? LogInfo(absl::StrCat(name, "its interface is up again")) : LogWarning(absl::StrCat(name, trouble));
+}
+
+VPort Ves::RemoveVPort(const std::string& name) {
+  const auto at =
+      std::find_if(vports_.begin(), vports_.end(), [&name](const VPort& vport) { return vport.config.name == name; });
+  EOIB_CHECK(at != vports_.end());
+  while (RunPunts()) {  // they may name it
+  }
+  protocol_->RemoveVPort(*at, forwarder_->ports()[at->index].vport);
+  forwarder_->RemovePort(at->index);
+  VPort vport = std::move(*at);
+  vports_.erase(at);
+  if (running_ && vports_.empty()) {
+    if (discovery_ != nullptr) discovery_->Leave([] {});
+    group_->Leave([] {});
+  }
+  return vport;
+}
+
+const std::string& Ves::VPortAt(uint32_t index) const {
+  const auto at = std::lower_bound(vports_.begin(), vports_.end(), index,
+                                   [](const VPort& vport, uint32_t wanted) { return vport.index < wanted; });
+  return at->config.name;
+}
+
+// The carrier of the interfaces follows the group.
+void Ves::LogGroup(const absl::optional<GroupMembership::Joined>& joined) const {
+  constexpr size_t kMostNames = 10;
+  std::vector<std::string> names;
+  for (const VPort& vport : vports_) {
+    if (names.size() < kMostNames) names.push_back(vport.config.name);
+  }
+  if (names.empty()) return;
+  if (vports_.size() > names.size()) names.push_back(absl::StrCat(vports_.size() - names.size(), " more"));
+  const std::string group = replicates() ? "flood by unicast copies" : absl::StrCat("flood group ", group_->mgid().ToString());
+  const std::string ports = absl::StrJoin(names, ", ");
+  if (!joined.has_value()) {
+    const std::string& trouble = group_->trouble();
+    const std::string text =
+        absl::StrCat("VES ", config_.name, ": ", group, ": ", trouble.empty() ? "left" : trouble, "; carrier down: ", ports);
+    return trouble.empty() ? LogInfo(text) : LogWarning(text);
+  }
+  LogInfo(absl::StrCat("VES ", config_.name, ": ", group, ": joined",
+                       joined->mlid.IsValid() ? ", MLID " + joined->mlid.ToString() : "", ", Q_Key ", joined->qkey.ToString(),
+                       ", MTU ", joined->mtu_bytes, "; carrier up: ", ports));
+}
+
+// Skips a carrier that does not change: the kernel takes the rtnl lock for it, which others may hold for long.
+void Ves::SetCarrier(bool up) {
+  if (carrier_ == up) return;
+  carrier_ = up;
+  for (VPort& vport : vports_) {
+    const absl::Status status = vport.set_link(up);
+    if (status.ok()) continue;
+    LogWarning(status.message());
+    carrier_.reset();
+  }
+}
+
+// A larger configured MTU than the VES's is cut, so that the interface sends nothing that the forwarder must drop. But segments
+// carry larger frames.
+int Ves::InterfaceMtu(const VPortConfig& vport) const {
+  const int largest = static_cast<int>(forwarder_->mtu()) - kNetdevOverhead;
+  const bool in_segments = vport.type == "tap" && config_.SendsSegments();
+  const int limit = in_segments ? static_cast<int>(PieceLayout(forwarder_->mtu()).Largest()) - kNetdevOverhead : largest;
+  return std::min(vport.mtu.value_or(largest), limit);
+}
+
+void Ves::AdoptMtu(int group_mtu_bytes) {
+  adopted_mtu_ = group_mtu_bytes;  // OnGroup skips an unchanged MTU, so a smaller one set by the operator stays
+  const int mtu = group_mtu_bytes - static_cast<int>(kEoibHeaderSize);
+  forwarder_->SetMtu(static_cast<uint32_t>(mtu));
+  for (VPort& vport : vports_) {
+    absl::Status status = vport.set_mtu(InterfaceMtu(vport.config));
+    if (vport.limit_super_frames != nullptr) status.Update(vport.limit_super_frames(static_cast<uint32_t>(mtu)));
+    if (!status.ok()) LogWarning(status.message());
+  }
+}
+
+// ---- The VES's own keys -----------------------------------------------------------------------------------------------
+
+void Ves::Change(const VesConfig& config) {
+  for (uint16_t value = 0; value <= Vid::kMax; ++value) {
+    if (config_.vlans.Contains(Vid(value)) && !config.vlans.Contains(Vid(value))) fdb_.FlushVlan(Vid(value));
+  }
+  config_ = config;
+  fdb_.Change(FdbOptionsOf(config));
+  forwarder_->SetAdmission(config.vlans, config.group_fwd_mask);
+}
+
+Fdb::Options Ves::FdbOptionsOf(const VesConfig& config) const {
+  return {config.ageing, config.fdb_limit, config.vport_fdb_limit.value_or(config.fdb_limit), config.damping,
+          context_.fdb_budget,
+          // All local vPorts count as one claimant, the zero GID.
+          [this](VPortId vport) { return directory_.Peer(vport).value_or(PeerAddress()).gid; }};
+}
+
+}  // namespace eoib
