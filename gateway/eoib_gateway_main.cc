@@ -1,13 +1,14 @@
 // eoib-gateway: joins VLANs of VESes to plain IPoIB links, so that the hosts of both sides share one IP subnet.
 #include <gflags/gflags.h>
 
-#include <algorithm>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "control/agent.h"
+#include "control/config_commands.h"
 #include "control/daemon/daemon.h"
 #include "control/daemon/log.h"
 #include "control/daemon/program.h"
@@ -16,6 +17,7 @@
 #include "gateway/gateway.h"
 #include "gateway/gateway_commands.h"
 #include "gateway/gateway_config.h"
+#include "gateway/gateway_metrics.h"
 #include "vswitch/fabric/softhca/open_hca.h"
 
 DEFINE_string(
@@ -31,51 +33,59 @@ DEFINE_bool(
     wait_for_hca, false,
     "wait for a missing HCA instead of ending with an error: for units that start at boot. A gateway that restarts itself "
     "adds this flag");
+DEFINE_string(metrics, "",
+              "[ADDRESS:]PORT: serve metrics to Prometheus there, by HTTP; ADDRESS is 127.0.0.1 by default. Empty: nowhere");
 DEFINE_bool(check_config, false, "read the configuration, report its mistakes and exit");
 
 namespace eoib::gateway {
 namespace {
 
-const GatewayConfig& ConfigOf(const GatewaysConfig& config, const std::string& name) {
-  return *std::find_if(config.gateways.begin(), config.gateways.end(),
-                       [&name](const GatewayConfig& gateway) { return gateway.name == name; });
+// Every configuration of a gateway that was read, by the text of its vPort's details: a change that fails goes back to the
+// former one.
+using KnownConfigs = std::map<std::string, GatewayConfig>;
+
+absl::StatusOr<AgentConfig> Parse(const ConfigText& text, KnownConfigs* known) {
+  const absl::StatusOr<GatewaysConfig> config = ParseGatewaysConfig(text);
+  if (!config.ok()) return config.status();
+  for (size_t i = 0; i < config->gateways.size(); ++i) (*known)[config->agent.vports[i].details] = config->gateways[i];
+  return config->agent;
 }
 
-PKey PKeyOf(const GatewaysConfig& config, const std::string& ves) {
-  const auto found = std::find_if(config.agent.veses.begin(), config.agent.veses.end(),
-                                  [&ves](const VesConfig& one) { return one.name == ves; });
-  return found->pkey;
-}
-
-absl::StatusOr<std::unique_ptr<Agent>> MakeAgent(const GatewaysConfig& config, Daemon* daemon, StateDir* state,
-                                                 Gateways* gateways) {
+absl::StatusOr<std::unique_ptr<Agent>> MakeAgent(const AgentConfig& config, const KnownConfigs* known, Daemon* daemon,
+                                                 StateDir* state, Gateways* gateways) {
   auto hca = OpenHca(FLAGS_hca, FLAGS_rundir, FLAGS_fabric, daemon->WaitUnlessSignaled());
   if (!hca.ok()) return hca.status();
-  const auto make_port = [&config, daemon, gateways](const VPortConfig& vport, MacAddr, int mtu,
-                                                     FabricPort* fabric) -> absl::StatusOr<VPort> {
-    return Gateway::MakeVPort(ConfigOf(config, vport.name), vport, PKeyOf(config, vport.ves), mtu,
+  const auto make_port = [known, daemon, gateways](const VPortConfig& vport, MacAddr, int mtu, const Ves& ves,
+                                                   FabricPort* fabric) -> absl::StatusOr<VPort> {
+    return Gateway::MakeVPort(known->at(vport.details), vport, ves.config().pkey, mtu,
                               {fabric, daemon->loop(), daemon->clock(), FLAGS_statedir, gateways});
   };
-  return Agent::Create(config.agent, *std::move(hca), state, make_port, daemon->loop(), daemon->clock());
+  return Agent::Create(config, *std::move(hca), state, make_port, daemon->loop(), daemon->clock());
 }
 
 absl::Status Run() {
-  const absl::StatusOr<GatewaysConfig> config = LoadGatewaysConfig(FLAGS_config);
+  const absl::StatusOr<ConfigText> text = LoadGatewaysConfigText(FLAGS_config);
+  if (!text.ok()) return text.status();
+  KnownConfigs known;
+  const absl::StatusOr<AgentConfig> config = Parse(*text, &known);
   if (!config.ok()) return config.status();
   if (FLAGS_check_config) return absl::OkStatus();
   auto daemon = Daemon::Open(absl::StrCat(FLAGS_rundir, "/eoib-gateway", FLAGS_name.empty() ? "" : ".", FLAGS_name, ".ctl"));
   if (!daemon.ok()) return daemon.status();
+  if (absl::Status status = (*daemon)->ServeMetrics(FLAGS_metrics); !status.ok()) return status;
   auto state = StateDir::Open(FLAGS_statedir);
   if (!state.ok()) return state.status();
 
   Gateways gateways;
   std::unique_ptr<Agent> agent;
   const auto start = [&]() -> absl::Status {
-    auto made = MakeAgent(*config, daemon->get(), state->get(), &gateways);
+    auto made = MakeAgent(*config, &known, daemon->get(), state->get(), &gateways);
     if (made.ok()) agent = *std::move(made);
     return made.status();
   };
-  const absl::Status started = FLAGS_wait_for_hca ? WaitForHca(start, (*daemon)->commands(), (*daemon)->loop()) : start();
+  ServiceManager* const service_manager = (*daemon)->service_manager();
+  const absl::Status started =
+      FLAGS_wait_for_hca ? WaitForHca(start, (*daemon)->commands(), (*daemon)->loop(), service_manager) : start();
   if (!started.ok()) return started;
   (*daemon)->SetStopper([&](std::function<void()> done) {
     agent->Stop(std::move(done));
@@ -84,7 +94,18 @@ absl::Status Run() {
   agent->OnFatal(RestartProcess);
   agent->RegisterCommands((*daemon)->commands());
   RegisterGatewayCommands(&gateways, (*daemon)->commands());
+  agent->RegisterMetrics((*daemon)->metrics());
+  (*daemon)->metrics()->Register([&gateways](MetricSet* metrics) { CollectGateways(gateways, metrics); });
+  ConfigCommands configuration(*text,
+                               {[] { return LoadGatewaysConfigText(FLAGS_config); },
+                                [&known](const ConfigText& changed) { return Parse(changed, &known); },
+                                {"ves"}},
+                               agent.get());
+  configuration.Register((*daemon)->commands());
+  (*daemon)->SetReloader([&configuration] { configuration.Reload().IgnoreError(); });
   agent->Start();
+  service_manager->SetStatus([&agent] { return absl::StrCat("translating on ", FLAGS_hca, "; ", agent->StatusLine()); });
+  service_manager->SetProgressCheck([&agent] { return agent->MakesProgress(); });
   LogInfo(absl::StrCat("translating on ", FLAGS_hca, "; control socket ", (*daemon)->socket_path()));
   (*daemon)->Run();
   agent.reset();

@@ -3,13 +3,15 @@
 #include <sys/epoll.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "control/daemon/log.h"
+#include "gateway/ipoib/drops_json.h"
 
 namespace eoib::gateway {
 namespace {
@@ -22,9 +24,6 @@ constexpr absl::Duration kSaveInterval = absl::Milliseconds(100);
 // Without changes the tables are saved for their ages, so that a busy host does not look old after a restart.
 constexpr absl::Duration kAgesInterval = absl::Minutes(1);
 constexpr int kSaveShare = 20;
-constexpr char kNoPeers[] =
-    "without `peers`, any full member of the IPoIB link's partition can silence this gateway by a hello of a higher priority; "
-    "list the GIDs of the pair's gateways in the configuration, peers = [\"GID\", ...], or write peers = [] if it is alone";
 
 const char* SideName(NeighborRow::Side side) { return side == NeighborRow::Side::kEthernet ? "ethernet" : "ipoib"; }
 
@@ -33,26 +32,36 @@ const char* StateName(NeighborRow::State state) {
   return kNames[static_cast<size_t>(state)];
 }
 
-std::string TranslationStats(const GatewayPort::TaskContext& context) {
-  std::string text;
+Json TranslationStats(const GatewayPort::TaskContext& context) {
+  Json json;
   const translation::Counters& counters = context.translator->counters();
   const HelloProtocol::Counters& hellos = context.hellos->counters();
   for (size_t i = 0; i < counters.events.kSize; ++i) {
     const auto event = static_cast<translation::Event>(i);
-    absl::StrAppend(&text, "  ", InfoOf(event).label, " ", counters[event], "\n");
+    json[InfoOf(event).label] = counters[event];
   }
-  absl::StrAppend(&text, "  input_drops ", counters.InputDrops(), "\n  unanswered ", counters[translation::Drop::kUnanswered],
-                  "\n  held_now ", context.translator->state().resolution.held(), "\n  frames_handed ", context.port.handed,
-                  "\n  frames_joined ", context.port.joined, "\n  super_frames_cut ", context.port.cut, "\n  frames_waiting ",
-                  context.port.waiting, "\n  frame_drops ", context.port.drops.Sum(), "\n  hellos_sent ", hellos.sent,
-                  "\n  hellos_received ", hellos.received, "\n  forged_hellos ", hellos.forged, "\n  unlisted_hellos ",
-                  hellos.unlisted, "\n");
-  return text;
+  json["input_drops"] = counters.InputDrops();
+  json["unanswered"] = counters[translation::Drop::kUnanswered];
+  json["held_now"] = context.translator->state().resolution.held();
+  json["frames_handed"] = context.port.handed;
+  json["frames_joined"] = context.port.joined;
+  json["super_frames_cut"] = context.port.cut;
+  json["frames_waiting"] = context.port.waiting;
+  json["frame_drops"] = context.port.drops.Sum();
+  json["hellos_sent"] = hellos.sent;
+  json["hellos_received"] = hellos.received;
+  json["forged_hellos"] = hellos.forged;
+  json["unlisted_hellos"] = hellos.unlisted;
+  return json;
 }
 
-std::string RowText(const NeighborRow& row) {
-  return absl::StrFormat("  %-39s  %-8s  %s  %s  %6ds  %s\n", row.ip.ToString(), SideName(row.side), row.mac.ToString(),
-                         row.ipoib.ToString(), absl::ToInt64Seconds(row.age), StateName(row.state));
+Json RowJson(const NeighborRow& row) {
+  return {{"ip", row.ip.ToString()},
+          {"side", SideName(row.side)},
+          {"mac", row.mac.ToString()},
+          {"ipoib", row.ipoib.ToString()},
+          {"age_s", absl::ToInt64Seconds(row.age)},
+          {"state", StateName(row.state)}};
 }
 
 }  // namespace
@@ -180,73 +189,76 @@ void Gateway::SaveAtTheEnd() {
 
 // ---- For the operator -------------------------------------------------------------------------------------------------
 
-absl::StatusOr<std::string> Gateway::Show(absl::Time deadline) {
-  std::string text = absl::StrCat("gateway ", config_.name, ": VES ", config_.ves, ", VLAN ", config_.vlan.ToString(),
-                                  ", priority ", config_.priority);
+absl::StatusOr<Json> Gateway::Show(absl::Time deadline) {
+  Json json = {{"name", config_.name}, {"ves", config_.ves}, {"vlan", config_.vlan.value()}, {"priority", config_.priority}};
+  if (config_.peers.has_value()) {
+    json["peers"] = Json::array();
+    for (const Gid& gid : *config_.peers) json["peers"].push_back(gid.ToString());
+  }
   const absl::Status asked = port_->PostAndWait(
-      [this, &text](const GatewayPort::TaskContext& context) {
+      [&json](const GatewayPort::TaskContext& context) {
         const Election& election = context.hellos->election();
-        absl::StrAppend(&text, ", ", eoib::gateway::StateName(election.state()));
-        if (const char* why = context.hellos->WhyDown(); *why != '\0') absl::StrAppend(&text, ": ", why);
-        if (const auto& other = election.other()) absl::StrAppend(&text, ": ", other->address.ToString(), " works");
+        json["state"] = eoib::gateway::StateName(election.state());
+        if (const char* why = context.hellos->WhyDown(); *why != '\0') json["trouble"] = why;
+        if (const auto& other = election.other()) json["other"] = other->address.ToString();
         const translation::TranslationState& known = context.translator->state();
-        absl::StrAppend(&text, "\n  IPoIB hosts ", known.stations.size(), ", Ethernet addresses ", known.neighbors.size(), "\n",
-                        PeersText(context.hellos->counters()));
+        json["ipoib_hosts"] = known.stations.size();
+        json["ethernet_addresses"] = known.neighbors.size();
+        json["unlisted_hellos"] = context.hellos->counters().unlisted;
         if (election.state() == Election::State::kDown) return;
-        absl::StrAppend(&text, "  hellos go through ",
-                        context.hellos->in_group() ? "their own group\n" : "the broadcast group: their own is not joined\n");
+        json["hello_group"] = context.hellos->in_group() ? "own" : "broadcast";
       },
       deadline);
   if (!asked.ok()) return asked;
-  return absl::StrCat(text, link_->Show());
+  json["link"] = link_->ToJson();
+  return json;
 }
 
-std::string Gateway::PeersText(const HelloProtocol::Counters& hellos) const {
-  if (!config_.peers.has_value()) return absl::StrCat("  warning: ", kNoPeers, "\n");
-  const auto append_gid = [](std::string* out, const Gid& gid) { absl::StrAppend(out, " ", gid.ToString()); };
-  return absl::StrCat("  peers", config_.peers->empty() ? " none" : absl::StrJoin(*config_.peers, "", append_gid), "; ",
-                      hellos.unlisted, " hellos of other GIDs were ignored\n");
-}
-
-absl::StatusOr<std::string> Gateway::ShowNeighbors(absl::Time deadline) {
+absl::StatusOr<Json> Gateway::ShowNeighbors(absl::Time deadline) {
   std::vector<NeighborRow> rows;
   const absl::Status asked =
       port_->PostAndWait([&rows](const GatewayPort::TaskContext& context) { rows = context.translator->Dump(); }, deadline);
   if (!asked.ok()) return asked;
-  std::string text = absl::StrCat("gateway ", config_.name, ": ", rows.size(), " addresses\n");
-  for (const NeighborRow& row : rows) text += RowText(row);
-  return text;
+  Json json = {{"name", config_.name}, {"addresses", Json::array()}};
+  for (const NeighborRow& row : rows) json["addresses"].push_back(RowJson(row));
+  return json;
 }
+
+Json Gateway::Groups() const { return {{"name", config_.name}, {"groups", link_->GroupsJson()}}; }
 
 // The worker reads all counters between two batches, when each frame has its disposition or waits: so the sums agree.
-absl::StatusOr<std::string> Gateway::Stats(absl::Time deadline) {
-  return CountersText(deadline, [this](const GatewayPort::TaskContext& context) {
-    return absl::StrCat(TranslationStats(context), "IPoIB link of gateway ", config_.name, "\n",
-                        ipoib::StatsText(context.channel->counters(), context.channel->UnderWay()));
+absl::StatusOr<Json> Gateway::Stats(absl::Time deadline) {
+  return Counters(deadline, [](const GatewayPort::TaskContext& context) -> Json {
+    return {{"counters", TranslationStats(context)},
+            {"link_counters", ipoib::StatsJson(context.channel->counters(), context.channel->UnderWay())}};
   });
 }
 
-absl::StatusOr<std::string> Gateway::Drops(absl::Time deadline) {
-  return CountersText(deadline, [this](const GatewayPort::TaskContext& context) {
-    return absl::StrCat(context.translator->counters().drops.DropsText(), context.port.drops.DropsText(),
-                        "IPoIB link of gateway ", config_.name, "\n", context.channel->counters().drops.DropsText());
+absl::StatusOr<Json> Gateway::Drops(absl::Time deadline) {
+  return Counters(deadline, [](const GatewayPort::TaskContext& context) -> Json {
+    Json drops = ipoib::DropsJson(context.translator->counters().drops);
+    for (Json& row : ipoib::DropsJson(context.port.drops)) drops.push_back(std::move(row));
+    return {{"drops", std::move(drops)}, {"link_drops", ipoib::DropsJson(context.channel->counters().drops)}};
   });
 }
 
-absl::StatusOr<std::string> Gateway::CountersText(absl::Time deadline, CounterText counters) {
-  std::string text = absl::StrCat("gateway ", config_.name, "\n");
+absl::StatusOr<Json> Gateway::Counters(absl::Time deadline, CounterReader counters) {
+  Json json = {{"name", config_.name}};
   const absl::Status status =
-      port_->PostAndWait([&](const GatewayPort::TaskContext& context) { text += counters(context); }, deadline);
+      port_->PostAndWait([&](const GatewayPort::TaskContext& context) { json.update(counters(context)); }, deadline);
   if (!status.ok()) return status;
-  return text;
+  return json;
 }
 
-absl::StatusOr<std::string> Gateway::Trace(TracedPacket packet, absl::Time deadline) {
+absl::StatusOr<Json> Gateway::Trace(TracedPacket packet, absl::Time deadline) {
   PacketTrace trace(config_.translation, config_.vlan, context_.clock);
   const absl::Status asked =
       port_->PostAndWait([&trace](const GatewayPort::TaskContext& context) { trace.CopyFrom(*context.translator); }, deadline);
   if (!asked.ok()) return asked;
-  return absl::StrCat("gateway ", config_.name, ": ", trace.Run(std::move(packet)));
+  Json json = {{"name", config_.name}, {"trace", Json::array()}};
+  const std::string text = trace.Run(std::move(packet));
+  for (absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) json["trace"].push_back(std::string(line));
+  return json;
 }
 
 }  // namespace eoib::gateway

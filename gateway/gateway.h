@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -23,6 +24,11 @@
 #include "gateway/table_file.h"
 
 namespace eoib::gateway {
+
+// A warning about a gateway without `peers`, for the log and the operator.
+inline constexpr char kNoPeers[] =
+    "without `peers`, any full member of the IPoIB link's partition can silence this gateway by a hello of a higher priority; "
+    "list the GIDs of the pair's gateways in the configuration, peers = [\"GID\", ...], or write peers = [] if it is alone";
 
 class Gateway;
 
@@ -62,22 +68,25 @@ class Gateway {
   void SaveAtTheEnd();
 
   // Text for the operator. kDeadlineExceeded if the worker has not answered by `deadline`, a time of day.
-  absl::StatusOr<std::string> Show(absl::Time deadline);
-  absl::StatusOr<std::string> ShowNeighbors(absl::Time deadline);
-  absl::StatusOr<std::string> Stats(absl::Time deadline);
-  absl::StatusOr<std::string> Drops(absl::Time deadline);
-  std::string Groups() const { return link_->ShowGroups(); }
+  absl::StatusOr<Json> Show(absl::Time deadline);
+  absl::StatusOr<Json> ShowNeighbors(absl::Time deadline);
+  absl::StatusOr<Json> Stats(absl::Time deadline);
+  absl::StatusOr<Json> Drops(absl::Time deadline);
+  // Runs `read` on the worker, which has the counters, and waits for it until `deadline`, a time of day.
+  absl::Status ReadCounters(GatewayPort::Task read, absl::Time deadline) {
+    return port_->PostAndWait(std::move(read), deadline);
+  }
+  Json Groups() const;
   // Says what the gateway would do with `packet`, without doing it.
-  absl::StatusOr<std::string> Trace(TracedPacket packet, absl::Time deadline);
+  absl::StatusOr<Json> Trace(TracedPacket packet, absl::Time deadline);
 
  private:
   Gateway(const GatewayConfig& config, PKey ves, const Context& context);
 
   absl::Status OpenLink();
   absl::StatusOr<std::unique_ptr<GatewayPort>> MakePort(int mtu);
-  using CounterText = absl::FunctionRef<std::string(const GatewayPort::TaskContext&)>;
-  absl::StatusOr<std::string> CountersText(absl::Time deadline, CounterText counters);
-  std::string PeersText(const HelloProtocol::Counters& hellos) const;
+  using CounterReader = absl::FunctionRef<Json(const GatewayPort::TaskContext&)>;
+  absl::StatusOr<Json> Counters(absl::Time deadline, CounterReader counters);
   void SaveSoon();
   void FetchTables();
   void Save(const translation::SavedTables& tables);

@@ -1,62 +1,133 @@
 #include "gateway/gateway_commands.h"
 
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "control/daemon/counter_text.h"
 
 namespace eoib::gateway {
 namespace {
 
-using Text = std::function<absl::StatusOr<std::string>(Gateway*, absl::Time deadline)>;
+using Reader = std::function<absl::StatusOr<Json>(Gateway*, absl::Time deadline)>;
+using Renderer = std::string (*)(const Json& gateway);
 
 // A command blocks the control thread for at most this long. A worker answers between two batches.
 constexpr absl::Duration kPatience = absl::Seconds(1);
 
-// Handles "[GATEWAY]": the text of the gateway that the first argument names, or of all of them.
-CommandRegistry::Handler ForGateways(const Gateways* gateways, Text text) {
-  return [gateways, text = std::move(text)](const CommandRegistry::Arguments& arguments) -> absl::StatusOr<std::string> {
+// Handles "[GATEWAY]": {"gateways": [...]} with the gateway that the first argument names, or all of them.
+CommandRegistry::Handler ForGateways(const Gateways* gateways, Reader read, Renderer text) {
+  return [gateways, read = std::move(read), text](const CommandRegistry::Arguments& arguments) -> absl::StatusOr<Answer> {
     const absl::StatusOr<std::vector<Gateway*>> found = gateways->Find(arguments.empty() ? "" : arguments[0]);
     if (!found.ok()) return found.status();
-    std::string all;
+    Json json = {{"gateways", Json::array()}};
     const absl::Time deadline = absl::Now() + kPatience;
     for (Gateway* gateway : *found) {
-      const absl::StatusOr<std::string> one = text(gateway, deadline);
+      absl::StatusOr<Json> one = read(gateway, deadline);
       if (!one.ok()) return one.status();
-      all += *one;
+      json["gateways"].push_back(*std::move(one));
     }
-    return all;
+    return Answer(json, [text](const Json& answer) {
+      std::string all;
+      for (const Json& gateway : answer["gateways"]) all += text(gateway);
+      return all;
+    });
   };
 }
 
-absl::StatusOr<std::string> Trace(const Gateways& gateways, const CommandRegistry::Arguments& arguments) {
+std::string PeersText(const Json& gateway) {
+  if (!gateway.contains("peers")) return absl::StrCat("  warning: ", kNoPeers, "\n");
+  std::string text = gateway["peers"].empty() ? "  peers none" : "  peers";
+  for (const Json& gid : gateway["peers"]) absl::StrAppend(&text, " ", gid.get<std::string>());
+  return absl::StrCat(text, "; ", TextOf(gateway, "unlisted_hellos"), " hellos of other GIDs were ignored\n");
+}
+
+std::string ShowText(const Json& gateway) {
+  std::string text =
+      absl::StrCat("gateway ", TextOf(gateway, "name"), ": VES ", TextOf(gateway, "ves"), ", VLAN ", TextOf(gateway, "vlan"),
+                   ", priority ", TextOf(gateway, "priority"), ", ", TextOf(gateway, "state"));
+  if (gateway.contains("trouble")) absl::StrAppend(&text, ": ", TextOf(gateway, "trouble"));
+  if (gateway.contains("other")) absl::StrAppend(&text, ": ", TextOf(gateway, "other"), " works");
+  absl::StrAppend(&text, "\n  IPoIB hosts ", TextOf(gateway, "ipoib_hosts"), ", Ethernet addresses ",
+                  TextOf(gateway, "ethernet_addresses"), "\n", PeersText(gateway));
+  if (gateway.contains("hello_group")) {
+    const bool own = TextOf(gateway, "hello_group") == "own";
+    absl::StrAppend(&text, "  hellos go through ",
+                    own ? "their own group\n" : "the broadcast group: their own is not joined\n");
+  }
+  return text + ipoib::LinkText(gateway["link"]);
+}
+
+std::string NeighborsText(const Json& gateway) {
+  std::string text = absl::StrCat("gateway ", TextOf(gateway, "name"), ": ", gateway["addresses"].size(), " addresses\n");
+  for (const Json& row : gateway["addresses"]) {
+    absl::StrAppendFormat(&text, "  %-39s  %-8s  %s  %s  %6ss  %s\n", TextOf(row, "ip"), TextOf(row, "side"),
+                          TextOf(row, "mac"), TextOf(row, "ipoib"), TextOf(row, "age_s"), TextOf(row, "state"));
+  }
+  return text;
+}
+
+// Of the gateway, and of its IPoIB link.
+std::string TwoParts(const Json& gateway, const std::string& own, const std::string& link) {
+  const std::string name = TextOf(gateway, "name");
+  return absl::StrCat("gateway ", name, "\n", own, "IPoIB link of gateway ", name, "\n", link);
+}
+
+std::string StatsText(const Json& gateway) {
+  return TwoParts(gateway, CountersText(gateway["counters"]), CountersText(gateway["link_counters"]));
+}
+
+std::string DropsText(const Json& gateway) {
+  return TwoParts(gateway, ExplainedText(gateway["drops"]), ExplainedText(gateway["link_drops"]));
+}
+
+std::string TraceText(const Json& trace) {
+  std::string text = absl::StrCat("gateway ", TextOf(trace, "name"), ": ");
+  for (const Json& line : trace["trace"]) absl::StrAppend(&text, line.get<std::string>(), "\n");
+  return text;
+}
+
+absl::StatusOr<Answer> Trace(const Gateways& gateways, const CommandRegistry::Arguments& arguments) {
   const absl::StatusOr<std::vector<Gateway*>> found = gateways.Find(arguments[0]);
   if (!found.ok()) return found.status();
   absl::StatusOr<TracedPacket> packet = TracedPacket::Parse(absl::MakeConstSpan(arguments).subspan(1));
   if (!packet.ok()) return packet.status();
-  return found->front()->Trace(*std::move(packet), absl::Now() + kPatience);
+  const absl::StatusOr<Json> trace = found->front()->Trace(*std::move(packet), absl::Now() + kPatience);
+  if (!trace.ok()) return trace.status();
+  return Answer(*trace, TraceText);
 }
 
 }  // namespace
 
 void RegisterGatewayCommands(const Gateways* gateways, CommandRegistry* registry) {
-  const auto add = [&](const char* name, const char* help, Text text) {
-    registry->Register({absl::StrCat("gateway/", name), "[GATEWAY]", help, 0, 1, ForGateways(gateways, std::move(text))});
+  const auto add = [&](const char* name, const char* help, Reader read, Renderer text) {
+    registry->Register({absl::StrCat("gateway/", name), "[GATEWAY]", help, 0, 1, ForGateways(gateways, std::move(read), text)});
   };
-  add("show", "gateways and their IPoIB links", [](Gateway* gateway, absl::Time deadline) { return gateway->Show(deadline); });
-  add("neigh/show", "the hosts of both sides, with the addresses under which the other side knows them",
-      [](Gateway* gateway, absl::Time deadline) { return gateway->ShowNeighbors(deadline); });
-  add("groups", "multicast groups of the IPoIB link that the gateway is in",
-      [](Gateway* gateway, absl::Time) { return gateway->Groups(); });
-  add("stats", "counters of translation and IPoIB links",
-      [](Gateway* gateway, absl::Time deadline) { return gateway->Stats(deadline); });
-  add("drops", "what a gateway dropped and why",
-      [](Gateway* gateway, absl::Time deadline) { return gateway->Drops(deadline); });
+  add(
+      "show", "gateways and their IPoIB links", [](Gateway* gateway, absl::Time deadline) { return gateway->Show(deadline); },
+      ShowText);
+  add(
+      "neigh/show", "the hosts of both sides, with the addresses under which the other side knows them",
+      [](Gateway* gateway, absl::Time deadline) { return gateway->ShowNeighbors(deadline); }, NeighborsText);
+  add(
+      "groups", "multicast groups of the IPoIB link that the gateway is in",
+      [](Gateway* gateway, absl::Time) { return gateway->Groups(); },
+      [](const Json& gateway) { return ipoib::GroupsText(gateway["groups"]); });
+  add(
+      "stats", "counters of translation and IPoIB links",
+      [](Gateway* gateway, absl::Time deadline) { return gateway->Stats(deadline); }, StatsText);
+  add(
+      "drops", "what a gateway dropped and why", [](Gateway* gateway, absl::Time deadline) { return gateway->Drops(deadline); },
+      DropsText);
   registry->Register({"gateway/trace", "GATEWAY ethernet FRAME | ipoib DATAGRAM SOURCE|- [group]",
                       "what the gateway would do with a packet, which is given in hexadecimal, without doing it", 3, 5,
                       [gateways](const CommandRegistry::Arguments& arguments) { return Trace(*gateways, arguments); }});
+  registry->MarkReadOnly(
+      {"gateway/show", "gateway/neigh/show", "gateway/groups", "gateway/stats", "gateway/drops", "gateway/trace"});
 }
 
 }  // namespace eoib::gateway

@@ -1,14 +1,16 @@
 #include "gateway/gateway_config.h"
 
 #include <algorithm>
+#include <sstream>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "control/config_diff.h"
 
-// Must be the last include, like control/table_reader.h.
+// After everything else.
 #include "control/config_reader.h"
 
 namespace eoib::gateway {
@@ -89,8 +91,10 @@ class GatewayReader {
   }
 
   void ReadLink() {
-    if (const auto pkey = reader_.IntegerOrString("pkey", 1, 0xffff, kPKeyIs))
+    if (const auto pkey = reader_.IntegerOrString("pkey", 1, 0xffff, kPKeyIs)) {
       config_.pkey = PKey(static_cast<uint16_t>(*pkey)).Full();
+      reader_.CheckPKeyPrefix("pkey", *pkey);
+    }
     if (reader_.Has("pkey") && !config_.pkey.IsValid()) reader_.Wrong("pkey", kPKeyIs);
     if (const auto scope =
             reader_.IntegerOrString("scope", 1, 14, "it is the scope of the broadcast group, 1 to 14 (2: link-local)")) {
@@ -213,6 +217,14 @@ void CheckThereIsNoLoop(const std::vector<GatewayConfig>& gateways, Mistakes* mi
   }
 }
 
+// What the table and its VES's partition say, without comments.
+std::string TextOf(const toml::table& table, const AgentConfig& agent, const std::string& ves) {
+  std::ostringstream text;
+  const VesConfig* const found = FindVes(agent, ves);
+  text << toml::toml_formatter(table) << (found == nullptr ? "" : found->pkey.ToString());
+  return text.str();
+}
+
 VPortConfig VPortOf(const GatewayConfig& gateway) {
   VPortConfig vport;
   vport.name = gateway.name;
@@ -232,6 +244,7 @@ ConfigExtension Extension(std::vector<GatewayConfig>* gateways) {
             for (const toml::table* table : Tables(root, "gateway", mistakes)) {
               gateways->push_back(GatewayReader(*table, mistakes).Read(config->veses));
               config->vports.push_back(VPortOf(gateways->back()));
+              config->vports.back().details = TextOf(*table, *config, gateways->back().ves);
             }
             if (gateways->empty() && mistakes->empty()) {
               mistakes->Add(1, absl::StrCat("there is no gateway; the least that works is:\n", kExample));
@@ -243,15 +256,21 @@ ConfigExtension Extension(std::vector<GatewayConfig>* gateways) {
 }  // namespace
 
 absl::StatusOr<GatewaysConfig> ParseGatewaysConfig(absl::string_view toml, absl::string_view source) {
+  return ParseGatewaysConfig(ConfigText::Of(toml, source));
+}
+
+absl::StatusOr<GatewaysConfig> ParseGatewaysConfig(const ConfigText& text) {
   std::vector<GatewayConfig> gateways;
-  absl::StatusOr<AgentConfig> agent = ParseConfigWith(toml, source, Extension(&gateways));
+  absl::StatusOr<AgentConfig> agent = ParseConfigWith(text, Extension(&gateways));
   if (!agent.ok()) return agent.status();
   return GatewaysConfig{*std::move(agent), std::move(gateways)};
 }
 
+absl::StatusOr<ConfigText> LoadGatewaysConfigText(const std::string& path) { return ConfigText::Load(path, kExample); }
+
 absl::StatusOr<GatewaysConfig> LoadGatewaysConfig(const std::string& path) {
-  const absl::StatusOr<std::string> text = ReadConfigFile(path, kExample);
-  return text.ok() ? ParseGatewaysConfig(*text, path) : text.status();
+  const absl::StatusOr<ConfigText> text = LoadGatewaysConfigText(path);
+  return text.ok() ? ParseGatewaysConfig(*text) : text.status();
 }
 
 }  // namespace eoib::gateway

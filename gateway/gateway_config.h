@@ -39,6 +39,8 @@ struct GatewaysConfig {
 
 // Like ParseConfig and LoadConfig of control/config.h.
 absl::StatusOr<GatewaysConfig> ParseGatewaysConfig(absl::string_view toml, absl::string_view source);
+absl::StatusOr<GatewaysConfig> ParseGatewaysConfig(const ConfigText& text);
+absl::StatusOr<ConfigText> LoadGatewaysConfigText(const std::string& path);
 absl::StatusOr<GatewaysConfig> LoadGatewaysConfig(const std::string& path);
 
 }  // namespace eoib::gateway

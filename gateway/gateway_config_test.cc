@@ -87,6 +87,7 @@ TEST(GatewayConfigTest, EveryMistakeSaysHowToMendIt) {
       {absl::StrCat(kVes, "[[gateway]]\nname = 'a/b'\nves = 'blue'\n"), "1 to 15 letters"},
       {place + "vlan = 11\n", "does not carry VLAN 11"},
       {place + "pkey = 0\n", "pkey is 0"},
+      {place + "pkey = 8002\n", "pkey is 8002; did you mean 0x8002?"},
       {place + "pkey = 0x8000\n", "it is a partition of the subnet"},
       {place + "scope = 15\n", "1 to 14"},
       {place + "priority = 0\n", "of several gateways the highest works"},

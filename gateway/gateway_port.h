@@ -43,10 +43,17 @@ EOIB_DEFINE_LABELLED(PortDrop, EOIB_GATEWAY_PORT_DROPS)
 // Frames from the translation to the VES. At any time, in the names of `gateway stats`,
 //
 //     frames_out of the translation = frames_handed + frames_joined + frame_drops + frames_waiting
+//
+// X(member, label, help)
+#define EOIB_GATEWAY_PORT_COUNTERS(X)                                                              \
+  X(handed, "frames_handed", "frames handed to the VES")                                           \
+  X(joined, "frames_joined", "frames that became a part of the one handed to the VES before them") \
+  X(cut, "super_frames_cut", "super-frames of the VES that became several packets")
+
 struct PortCounters {
-  uint64_t handed = 0;   // to the VES
-  uint64_t joined = 0;   // of the VES's frames, parts of the one that was handed before
-  uint64_t cut = 0;      // super-frames of the VES that became several packets
+#define EOIB_X(member, label, help) uint64_t member = 0;
+  EOIB_GATEWAY_PORT_COUNTERS(EOIB_X)
+#undef EOIB_X
   uint64_t waiting = 0;  // for a buffer of the VES
   ipoib::LabelledCounters<PortDrop> drops;
 };

@@ -29,7 +29,8 @@ class GatewayNode {
   GatewayNode(softhca::Subnet* subnet, const std::string& name, const std::string& toml, const std::string& state_directory,
               const Clock* clock, const std::function<void(FaultyHca*)>& prepare)
       : loop_(clock), state_(StateDir::Open(state_directory).value()), config_(ParseGatewaysConfig(toml, "test").value()) {
-    const auto make_port = [this, clock, state_directory](const VPortConfig& vport, MacAddr, int mtu, FabricPort* fabric) {
+    const auto make_port = [this, clock, state_directory](const VPortConfig& vport, MacAddr, int mtu, const Ves&,
+                                                          FabricPort* fabric) {
       const auto config = std::find_if(config_.gateways.begin(), config_.gateways.end(),
                                        [&](const GatewayConfig& gateway) { return gateway.name == vport.name; });
       return Gateway::MakeVPort(*config, vport, config_.agent.veses[0].pkey, mtu,

@@ -18,6 +18,13 @@
 
 namespace eoib::gateway {
 
+// X(member, label, help)
+#define EOIB_HELLO_COUNTERS(X)                                                                          \
+  X(sent, "hellos_sent", "hellos given to the IPoIB link; a hello to both groups counts twice")         \
+  X(received, "hellos_received", "hellos received, of any pair of gateways, including damaged ones")    \
+  X(unlisted, "unlisted_hellos", "hellos of this pair that came from a GID that `peers` does not list") \
+  X(forged, "forged_hellos", "hellos whose sender's address is not the one in the hello")
+
 class HelloProtocol {
  public:
   static constexpr size_t kMaxOthers = 64;
@@ -29,10 +36,9 @@ class HelloProtocol {
     absl::optional<std::vector<Gid>> peers;
   };
   struct Counters {
-    uint64_t sent = 0;      // hellos given to the link; a hello to both groups counts twice
-    uint64_t received = 0;  // of any pair, including damaged ones
-    uint64_t unlisted = 0;  // of these: of this pair, from a GID that `peers` does not list
-    uint64_t forged = 0;    // of these: the sender's address is not the one in the hello
+#define EOIB_X(member, label, help) uint64_t member = 0;
+    EOIB_HELLO_COUNTERS(EOIB_X)
+#undef EOIB_X
   };
   using OnOthers = std::function<void(std::vector<IpoibAddress>)>;
 

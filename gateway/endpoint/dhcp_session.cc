@@ -1,5 +1,6 @@
 #include "gateway/endpoint/dhcp_session.h"
 
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,8 +14,10 @@ std::string Join(const std::vector<Ipv4Addr>& addresses) {
   return absl::StrJoin(addresses, " ", [](std::string* out, Ipv4Addr address) { out->append(address.ToString()); });
 }
 
-std::string Left(absl::Time until, absl::Time now) {
-  return until == absl::InfiniteFuture() ? "never" : absl::StrCat("in ", absl::ToInt64Seconds(until - now), " s");
+Json ListOf(const std::vector<Ipv4Addr>& addresses) {
+  Json list = Json::array();
+  for (const Ipv4Addr address : addresses) list.push_back(address.ToString());
+  return list;
 }
 
 }  // namespace
@@ -75,16 +78,18 @@ void DhcpSession::RestoreRouter() {
     UseRouter(router_, *client_.lease());
 }
 
-std::string DhcpSession::Show(absl::Time now) const {
-  std::string text = absl::StrCat("DHCP: ", ToString(client_.state()), "\n");
-  if (!client_.lease().has_value()) return text;
+Json DhcpSession::ToJson(absl::Time now) const {
+  Json json = {{"state", ToString(client_.state())}};
+  if (!client_.lease().has_value()) return json;
   const DhcpLease& lease = *client_.lease();
-  absl::StrAppend(&text, "  ", lease.address.ToString(), " of ", lease.server.ToString(), ", renewed ", Left(lease.renew, now),
-                  ", ends ", Left(lease.expiry, now), "\n");
-  if (!lease.routers.empty()) absl::StrAppend(&text, "  routers ", Join(lease.routers), "\n");
-  if (!lease.name_servers.empty()) absl::StrAppend(&text, "  name servers ", Join(lease.name_servers), "\n");
-  if (!lease.domain.empty()) absl::StrAppend(&text, "  domain ", lease.domain, "\n");
-  return text;
+  json["address"] = lease.address.ToString();
+  json["server"] = lease.server.ToString();
+  if (lease.renew != absl::InfiniteFuture()) json["renew_s"] = absl::ToInt64Seconds(lease.renew - now);
+  if (lease.expiry != absl::InfiniteFuture()) json["end_s"] = absl::ToInt64Seconds(lease.expiry - now);
+  json["routers"] = ListOf(lease.routers);
+  json["name_servers"] = ListOf(lease.name_servers);
+  json["domain"] = lease.domain;
+  return json;
 }
 
 }  // namespace eoib::endpoint

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/optional.h"
+#include "control/daemon/answer.h"
 #include "gateway/endpoint/dhcp_client.h"
 #include "gateway/endpoint/ip_host.h"
 
@@ -31,7 +32,7 @@ class DhcpSession final : public DhcpClient::Owner {
   void OnTunUp() { RestoreRouter(); }
   DhcpClient& client() { return client_; }
   const DhcpClient& client() const { return client_; }
-  std::string Show(absl::Time now) const;
+  Json ToJson(absl::Time now) const;  // for the operator
 
   // DhcpClient::Owner.
   void SendDhcp(absl::Span<const uint8_t> packet) override;

@@ -2,6 +2,7 @@
 
 #include <sys/epoll.h>
 
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -108,8 +109,10 @@ void Endpoint::RegisterCommands(CommandRegistry* registry) {
       &host_, [this] { return ShowMore(); }, registry);
 }
 
-std::string Endpoint::ShowMore() const {
-  return absl::StrCat("  netdev ", kernel_.tun->name(), "\n", dhcp_ == nullptr ? "" : dhcp_->Show(clock_->Now()));
+Json Endpoint::ShowMore() const {
+  Json json = {{"netdev", kernel_.tun->name()}};
+  if (dhcp_ != nullptr) json["dhcp"] = dhcp_->ToJson(clock_->Now());
+  return json;
 }
 
 void Endpoint::ReadTun() {

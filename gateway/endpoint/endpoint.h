@@ -72,7 +72,7 @@ class Endpoint {
   EventLoop::Callback Flushing(EventLoop::Callback work) const;
   void OnLinkChange();
   absl::Status SetRouter(absl::optional<Ipv4Addr> router, Ipv4Addr source);
-  std::string ShowMore() const;
+  Json ShowMore() const;
 
   const Clock* const clock_;
   EventLoop* const loop_;

@@ -2,21 +2,18 @@
 #ifndef EOIB_GATEWAY_ENDPOINT_ENDPOINT_COMMANDS_H_
 #define EOIB_GATEWAY_ENDPOINT_ENDPOINT_COMMANDS_H_
 
-#include <string>
+#include <functional>
 
 #include "control/daemon/command_registry.h"
 #include "gateway/endpoint/ip_host.h"
 
 namespace eoib::endpoint {
 
-// Texts for the operator.
-std::string ShowHost(const IpHost& host);
-std::string ShowNeighbors(const IpHost& host);
-std::string ShowGroups(const IpHost& host);
-std::string ShowStats(const IpHost& host);
+// {"from_tun": 7, ...}
+Json StatsJson(const IpHost& host);
 
-// `host` outlives the commands. `show` appends the text of `more`.
-void RegisterHostCommands(const IpHost* host, std::function<std::string()> more, CommandRegistry* registry);
+// `host` outlives the commands. `show` has the keys of `more`, too: "netdev" and "dhcp" (DhcpSession::ToJson).
+void RegisterHostCommands(const IpHost* host, std::function<Json()> more, CommandRegistry* registry);
 
 }  // namespace eoib::endpoint
 

@@ -15,13 +15,17 @@ class EndpointCommandsTest : public IpHostTestFixture {
   std::string Run(const char* command) {
     CommandRegistry registry;
     RegisterHostCommands(
-        &host_, [] { return std::string("more\n"); }, &registry);
+        &host_,
+        [] {
+          return Json{{"netdev", "ib0"}};
+        },
+        &registry);
     return *registry.Run(command, {});
   }
 };
 
 TEST_F(EndpointCommandsTest, WithoutALink) {
-  EXPECT_EQ(Run("show"), "IPoIB link: down\nmore\n");
+  EXPECT_EQ(Run("show"), "IPoIB link: down\n  netdev ib0\n");
   EXPECT_EQ(Run("neigh"), "");
   EXPECT_EQ(Run("drops"), "");
   EXPECT_EQ(Run("groups"), "224.0.0.1\nff02::1\n");
@@ -37,7 +41,7 @@ TEST_F(EndpointCommandsTest, Show) {
             "  address 10.0.0.1/24: duplicate, dhcp, used by 00:00:00:02:fe:80:00:00:00:00:00:00:02:53:49:4d:49:42:00:01\n"
             "  address 10.0.0.2/24: assigned, flag\n"
             "  address fe80::253:494d:4942:101/64: assigned, link-local\n"
-            "more\n");
+            "  netdev ib0\n");
 }
 
 TEST_F(EndpointCommandsTest, ShowSaysWhyTheKernelRefusesAnAddress) {
@@ -66,7 +70,7 @@ TEST_F(EndpointCommandsTest, Counters) {
   Assign({"10.0.0.2/24"});
   ReceiveDatagram(FromHex("08060000 0020"), true);
   ReceiveDatagram(FromHex(kLinuxPing));
-  EXPECT_THAT(Run("stats"), HasSubstr("to_tun 1\nfrom_link 2\n"));
+  EXPECT_THAT(Run("stats"), HasSubstr("to_tun 1\n  from_link 2\n"));
   EXPECT_THAT(Run("stats"), HasSubstr("drops 1\n"));
   EXPECT_EQ(Run("drops"), "  arp_malformed                 1  ARP from the link that is cut or not of IPoIB\n");
   EXPECT_THAT(Run("groups"), HasSubstr("224.0.0.1 ff12:401b:ffff:0000:0000:0000:0000:0001\n"));

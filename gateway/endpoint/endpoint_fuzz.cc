@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <vector>
 
+#include "control/daemon/counter_text.h"
 #include "gateway/endpoint/conservation_for_test.h"
 #include "gateway/endpoint/dhcp_session.h"
 #include "gateway/endpoint/endpoint_commands.h"
@@ -119,8 +121,8 @@ class Player {
   void End() {
     CommandRegistry registry;
     RegisterHostCommands(
-        &host_, [this] { return dhcp_.Show(clock_.Now()); }, &registry);
-    Require(ipoib::BrokenLaws(ipoib::ParseNumbers(ShowStats(host_)), HostLaws()).empty());
+        &host_, [this] { return dhcp_.ToJson(clock_.Now()); }, &registry);
+    Require(ipoib::BrokenLaws(ipoib::ParseNumbers(CountersText(StatsJson(host_))), HostLaws()).empty());
     for (const char* command : {"show", "neigh", "groups", "stats", "drops"}) Require(registry.Run(command, {}).ok());
   }
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 #include <utility>
@@ -14,13 +15,18 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "control/daemon/counter_text.h"
 #include "control/daemon/daemon.h"
 #include "control/daemon/log.h"
 #include "control/daemon/program.h"
 #include "control/daemon/wait_for_hca.h"
 #include "control/fabric_port.h"
+#include "control/ves_metrics.h"
 #include "gateway/endpoint/endpoint.h"
+#include "gateway/endpoint/endpoint_metrics.h"
 #include "gateway/endpoint/interface_address.h"
+#include "gateway/ipoib/drops_json.h"
+#include "gateway/ipoib/ipoib_metrics.h"
 #include "gateway/ipoib/link.h"
 #include "vswitch/fabric/softhca/open_hca.h"
 
@@ -42,6 +48,8 @@ DEFINE_string(rundir, "/run/eoib",
               "directory of the control socket eoib-ipoib.ctl, and of fabricd.sock unless --fabric says otherwise");
 DEFINE_string(fabric, "", "soft: the socket of eoib-fabricd; default RUNDIR/fabricd.sock");
 DEFINE_string(name, "", "for several interfaces on one host: the control socket is RUNDIR/eoib-ipoib.NAME.ctl");
+DEFINE_string(metrics, "",
+              "[ADDRESS:]PORT: serve metrics to Prometheus there, by HTTP; ADDRESS is 127.0.0.1 by default. Empty: nowhere");
 DEFINE_bool(wait_for_hca, false,
             "wait for a missing HCA instead of ending with an error: for units that start at boot. A program that restarts "
             "itself adds this flag");
@@ -101,19 +109,40 @@ class IpoibHost {
   void RegisterCommands(CommandRegistry* commands) {
     fabric_->RegisterCommands(commands);
     endpoint_->RegisterCommands(commands);
-    commands->RegisterText("link/show", "the HCA port and the IPoIB link", [this] { return fabric_->Show() + link_->Show(); });
-    commands->RegisterText("link/groups", "the multicast groups of the link that this port is in",
-                           [this] { return link_->ShowGroups(); });
-    commands->RegisterText("link/stats", "counters of the IPoIB link",
-                           [this] { return ipoib::StatsText(link_->channel()->counters(), link_->channel()->UnderWay()); });
-    commands->RegisterText("link/drops", "what the IPoIB link dropped and why",
-                           [this] { return link_->channel()->counters().drops.DropsText(); });
+    commands->RegisterText("link/show", "the HCA port and the IPoIB link", [this] { return ShowLink(); });
+    commands->RegisterText("link/groups", "the multicast groups of the link that this port is in", [this] {
+      return Answer({{"groups", link_->GroupsJson()}}, [](const Json& answer) { return ipoib::GroupsText(answer["groups"]); });
+    });
+    commands->RegisterText("link/stats", "counters of the IPoIB link", [this] {
+      const ipoib::Channel& channel = *link_->channel();
+      return Answer({{"counters", ipoib::StatsJson(channel.counters(), channel.UnderWay())}}, CountersAnswerText);
+    });
+    commands->RegisterText("link/drops", "what the IPoIB link dropped and why", [this] {
+      return Answer({{"drops", ipoib::DropsJson(link_->channel()->counters().drops)}}, DropsAnswerText);
+    });
+    commands->MarkReadOnly({"link/show", "link/groups", "link/stats", "link/drops"});
+  }
+  std::string StatusLine() const {
+    return absl::StrCat("IPoIB on ", FLAGS_hca, ", netdev ", FLAGS_netdev, ": ", link_->is_up() ? "up" : "not joined");
+  }
+  void Collect(MetricSet* metrics) const {
+    const MetricSet::Labels labels = {{"netdev", FLAGS_netdev}};
+    const ipoib::Counters& link = link_->channel()->counters();
+    CollectHca(*fabric_->resources().hca, metrics);
+    CollectHost(endpoint_->host(), labels, metrics);
+    ipoib::CollectLink(labels, link, link.drops, link_->channel()->UnderWay(), metrics);
   }
   void Stop(std::function<void()> done) {
     endpoint_->Stop([this, done = std::move(done)] { fabric_->Stop(done); });
   }
 
  private:
+  Answer ShowLink() const {
+    Json json = fabric_->ToJson();
+    json["link"] = link_->ToJson();
+    return Answer(json, [](const Json& shown) { return FabricPort::ShowText(shown) + ipoib::LinkText(shown["link"]); });
+  }
+
   IpoibHost(Daemon* daemon, std::unique_ptr<FabricPort> fabric) : daemon_(daemon), fabric_(std::move(fabric)) {}
 
   absl::Status OpenLink(const Config& config) {
@@ -164,13 +193,16 @@ absl::Status Run() {
   if (!config.ok()) return config.status();
   auto daemon = Daemon::Open(absl::StrCat(FLAGS_rundir, "/eoib-ipoib", FLAGS_name.empty() ? "" : ".", FLAGS_name, ".ctl"));
   if (!daemon.ok()) return daemon.status();
+  if (absl::Status status = (*daemon)->ServeMetrics(FLAGS_metrics); !status.ok()) return status;
   std::unique_ptr<IpoibHost> host;
   const auto start = [&]() -> absl::Status {
     auto made = IpoibHost::Make(*config, daemon->get());
     if (made.ok()) host = *std::move(made);
     return made.status();
   };
-  const absl::Status started = FLAGS_wait_for_hca ? WaitForHca(start, (*daemon)->commands(), (*daemon)->loop()) : start();
+  ServiceManager* const service_manager = (*daemon)->service_manager();
+  const absl::Status started =
+      FLAGS_wait_for_hca ? WaitForHca(start, (*daemon)->commands(), (*daemon)->loop(), service_manager) : start();
   if (!started.ok()) return started;
   absl::Status deleted;
   host->endpoint()->OnTunDeleted([&] {
@@ -180,7 +212,9 @@ absl::Status Run() {
   (*daemon)->SetStopper([&](std::function<void()> done) { host->Stop(std::move(done)); });
   host->fabric()->OnFatal(RestartProcess);
   host->RegisterCommands((*daemon)->commands());
+  (*daemon)->metrics()->Register([&host](MetricSet* metrics) { host->Collect(metrics); });
   host->fabric()->Start();
+  service_manager->SetStatus([&host] { return host->StatusLine(); });
   LogInfo(absl::StrCat("IPoIB on ", FLAGS_hca, ", netdev ", FLAGS_netdev, "; control socket ", (*daemon)->socket_path()));
   (*daemon)->Run();
   host.reset();

@@ -64,13 +64,23 @@ class NextHops {
 // where `waiting` is the neighbour cache's and `answers` the NdResponder's. For the counters of the ipoib::Interface
 //
 //     received = from_link,  requested = to_link + said (LinkSender's)
+//
+// X(member, help)
+#define EOIB_HOST_COUNTERS(X)                                                        \
+  X(from_tun, "IP packets from the TUN, including those of the DHCP client")         \
+  X(to_tun, "IP packets that the TUN took")                                          \
+  X(from_link, "packets from the IPoIB link")                                        \
+  X(to_link, "packets given to the IPoIB link")                                      \
+  X(consumed, "packets from the link that end here: ARP, neighbour discovery, DHCP") \
+  X(errors, "ICMP errors made here for the TUN")                                     \
+  X(arp_received, "ARP packets received")                                            \
+  X(nd_received, "messages of neighbour discovery received")                         \
+  X(questions, "ARP requests and neighbour solicitations sent")
+
 struct HostCounters {
-  uint64_t from_tun = 0;  // IP packets, including those of the DHCP client
-  uint64_t to_tun = 0;
-  uint64_t from_link = 0, to_link = 0;
-  uint64_t consumed = 0;  // of from_link, packets that end here: ARP, neighbour discovery, DHCP
-  uint64_t errors = 0;    // ICMP errors made here for the TUN
-  uint64_t arp_received = 0, nd_received = 0, questions = 0;
+#define EOIB_X(member, help) uint64_t member = 0;
+  EOIB_HOST_COUNTERS(EOIB_X)
+#undef EOIB_X
   ipoib::LabelledCounters<EndpointDrop> drops;
 
   uint64_t to_link_drops() const { return drops.Sum(EndpointDrop{}, EndpointDrop::kArpMalformed); }

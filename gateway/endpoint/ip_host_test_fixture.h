@@ -3,12 +3,14 @@
 #define EOIB_GATEWAY_ENDPOINT_IP_HOST_TEST_FIXTURE_H_
 
 #include <map>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "control/daemon/counter_text.h"
 #include "gateway/endpoint/conservation_for_test.h"
 #include "gateway/endpoint/endpoint_commands.h"
 #include "gateway/endpoint/fake_interface_for_test.h"
@@ -98,7 +100,7 @@ class IpHostTestFixture : public testing::Test {
   explicit IpHostTestFixture(IpHost::Options options = {}) : host_(options, Context()) {}
 
   void TearDown() override {
-    ipoib::Numbers numbers = ipoib::ParseNumbers(ShowStats(host_));
+    ipoib::Numbers numbers = ipoib::ParseNumbers(CountersText(StatsJson(host_)));
     numbers["link.requested"] = link_.requested();
     std::vector<std::string> laws = HostLaws();
     laws.push_back("link.requested = to_link + said");

@@ -5,8 +5,10 @@
 
 #include <functional>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <vector>
 
+#include "control/daemon/counter_text.h"
 #include "gateway/ipoib/conservation_for_test.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -40,7 +42,8 @@ class ChannelTest : public testing::Test, protected Listener {
     ExpectConservation();
   }
   void ExpectConservation() {
-    EXPECT_EQ(BrokenLaws(ParseNumbers(StatsText(channel_.counters(), channel_.UnderWay()), "link."), LinkLaws()), "");
+    EXPECT_EQ(BrokenLaws(ParseNumbers(CountersText(StatsJson(channel_.counters(), channel_.UnderWay())), "link."), LinkLaws()),
+              "");
   }
 
   void OnPacket(const Packet& packet) override {

@@ -9,8 +9,8 @@
 #define EOIB_GATEWAY_IPOIB_COUNTERS_H_
 
 #include <cstddef>
-#include <string>
 
+#include "control/daemon/answer.h"
 #include "gateway/ipoib/labelled_counters.h"
 #include "vswitch/forwarder_counters.h"
 
@@ -37,18 +37,18 @@ namespace eoib::ipoib {
 EOIB_DEFINE_LABELLED(DropReason, EOIB_IPOIB_DROP_REASONS)
 
 // X(member, help)
-#define EOIB_IPOIB_COUNTERS(X)                                                             \
-  X(arrived, "receives that completed")                                                    \
-  X(received, "datagrams handed to the host or the gateway")                               \
-  X(received_bytes, "bytes of these, IPoIB header not counted")                            \
-  X(received_groups, "of these, through a multicast group")                                \
-  X(received_without_grh, "of these, without a global route header")                       \
-  X(unknown_sources, "of these, from a sender that has not said yet which address it has") \
-  X(requested, "packets to be sent")                                                       \
-  X(sent, "datagrams whose send completed")                                                \
-  X(sent_bytes, "bytes of datagrams that were posted, IPoIB header not counted")           \
-  X(sent_groups, "datagrams posted to a multicast group")                                  \
-  X(to_all_routers, "of these, to all routers, because their own group does not exist")    \
+#define EOIB_IPOIB_COUNTERS(X)                                                                        \
+  X(arrived, "receives that completed")                                                               \
+  X(received, "datagrams handed to the host or the gateway")                                          \
+  X(received_bytes, "bytes of datagrams handed to the host or the gateway, IPoIB header not counted") \
+  X(received_groups, "datagrams handed over that came through a multicast group")                     \
+  X(received_without_grh, "datagrams handed over that had no global route header")                    \
+  X(unknown_sources, "datagrams handed over whose sender has not said yet which address it has")      \
+  X(requested, "packets to be sent")                                                                  \
+  X(sent, "datagrams whose send completed")                                                           \
+  X(sent_bytes, "bytes of datagrams that were posted, IPoIB header not counted")                      \
+  X(sent_groups, "datagrams posted to a multicast group")                                             \
+  X(to_all_routers, "datagrams posted to all routers, because their own group does not exist")        \
   X(held, "packets that waited for a path or a group")
 
 struct Counters {
@@ -58,8 +58,8 @@ struct Counters {
   LabelledCounters<DropReason> drops;
 };
 
-// A line for each counter. `under_way`: see above.
-std::string StatsText(const Counters& counters, size_t under_way);
+// {"sent": 7, ...}. `under_way`: see above.
+Json StatsJson(const Counters& counters, size_t under_way);
 
 }  // namespace eoib::ipoib
 

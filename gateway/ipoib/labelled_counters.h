@@ -1,5 +1,5 @@
 // LabelledCounters: counters that a list of rows X(enumerator, label, help) defines. The list makes the enum, the counters,
-// their labels and the operator's text.
+// their labels and the operator's text (drops_json.h).
 //
 // One thread writes and reads; other threads get a copy from it.
 #ifndef EOIB_GATEWAY_IPOIB_LABELLED_COUNTERS_H_
@@ -9,9 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
-#include <string>
-
-#include "absl/strings/str_format.h"
 
 namespace eoib::ipoib {
 
@@ -47,14 +44,6 @@ class LabelledCounters {
     for (size_t i = 0; i < kSize; ++i) {
       if (values_[i] != 0) visit(static_cast<Name>(i), values_[i], InfoOf(static_cast<Name>(i)));
     }
-  }
-  // A line with label, count and help for each counter that is not 0.
-  std::string DropsText() const {
-    std::string text;
-    ForEach([&text](Name, uint64_t count, const CounterInfo& info) {
-      absl::StrAppendFormat(&text, "  %-20s %10d  %s\n", info.label, count, info.help);
-    });
-    return text;
   }
 
  private:

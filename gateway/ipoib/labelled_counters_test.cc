@@ -1,5 +1,6 @@
 #include "gateway/ipoib/labelled_counters.h"
 
+#include "gateway/ipoib/drops_json.h"
 #include "gtest/gtest.h"
 
 namespace eoib::ipoib {
@@ -29,10 +30,10 @@ TEST(LabelledCountersTest, SumsARange) {
   EXPECT_EQ(counters.Sum(Fruit::kPlum), 100u);
 }
 
-TEST(LabelledCountersTest, DropsTextHasTheCountersThatAreNotZero) {
+TEST(LabelledCountersTest, DropsJsonHasTheCountersThatAreNotZero) {
   LabelledCounters<Fruit> counters;
   counters.Add(Fruit::kPlum, 7);
-  EXPECT_EQ(counters.DropsText(), "  plum                          7  blue\n");
+  EXPECT_EQ(ExplainedText(DropsJson(counters)), "  plum                          7  blue\n");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "gateway/ipoib/link.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -23,8 +24,8 @@ Link::Link(const Options& options, const FabricPort::Resources& resources, std::
       resources_(resources),
       events_(&event_queue_),
       pool_(std::move(pool)),
-      queue_pair_({options.name, options.pkey, {.qkey = options.qkey, .receive_depth = kDepth, .send_depth = kDepth}}, resources,
-                  pool_.get(), gid),
+      queue_pair_({options.name, options.pkey, {.qkey = options.qkey, .receive_depth = kDepth, .send_depth = kDepth}},
+                  resources, pool_.get(), gid),
       channel_({pool_.get(), &directory_, &requests_, &event_queue_, resources.clock}),
       groups_({options.name, options.scope, options.all_groups, options.groups_limit}, {resources, &queue_pair_, &events_}),
       next_reclaim_(resources.clock->Now() + kReclaimInterval) {}
@@ -41,9 +42,9 @@ absl::StatusOr<std::unique_ptr<Link>> Link::Create(const Options& options, const
   if (!pool.ok()) return pool.status();
   auto link = std::unique_ptr<Link>(new Link(options, resources, *std::move(pool), port->gid));
   Link* const self = link.get();
-  link->resolver_ =
-      std::make_unique<PathResolver>(PathResolver::Source{.sa = resources.sa, .grh = options.grh}, resources.handles, &link->directory_,
-                                     resources.clock, port->gid, options.pkey, [self] { self->TellPaths(); });
+  link->resolver_ = std::make_unique<PathResolver>(PathResolver::Source{.sa = resources.sa, .grh = options.grh},
+                                                   resources.handles, &link->directory_, resources.clock, port->gid,
+                                                   options.pkey, [self] { self->TellPaths(); });
   link->broadcast_ = std::make_unique<GroupMembership>(
       GroupMembership::Options{.mgid = ToMgid(BroadcastGroup(link->link())),
                                .pkey = options.pkey,
@@ -217,17 +218,34 @@ void Link::TellPaths() {
   if (!paths_untold_) events_.Push({.kind = LinkEvent::Kind::kPaths});
 }
 
-std::string Link::Show() const {
-  std::string text = absl::StrCat(options_.name, ": P_Key ", queue_pair_.pkey().ToString(), ", QPN ", queue_pair_.QpnText(),
-                                  "\n  broadcast group ", broadcast_->mgid().ToString());
-  if (const absl::optional<GroupMembership::Joined>& joined = broadcast_->joined()) {
-    absl::StrAppend(&text, ": joined, MLID ", joined->mlid.ToString(), ", Q_Key ", joined->qkey.ToString(), ", MTU ",
-                    joined->mtu_bytes, "\n  address ", IpoibAddress(queue_pair_.get()->qpn(), queue_pair_.gid()).ToString(),
-                    "\n");
+Json Link::ToJson() const {
+  Json group = {{"mgid", broadcast_->mgid().ToString()}};
+  const absl::optional<GroupMembership::Joined>& joined = broadcast_->joined();
+  group["state"] = joined.has_value() ? "joined" : "not joined";
+  if (joined.has_value()) {
+    group["mlid"] = joined->mlid.ToString();
+    group["qkey"] = joined->qkey.ToString();
+    group["mtu"] = joined->mtu_bytes;
   } else {
-    absl::StrAppend(&text, ": not joined: ", broadcast_->trouble(), "\n");
+    group["trouble"] = broadcast_->trouble();
   }
-  return text;
+  Json json = {{"name", options_.name},
+               {"pkey", queue_pair_.pkey().ToString()},
+               {"qpn", queue_pair_.QpnText()},
+               {"broadcast_group", std::move(group)}};
+  if (joined.has_value()) json["address"] = IpoibAddress(queue_pair_.get()->qpn(), queue_pair_.gid()).ToString();
+  return json;
+}
+
+Json Link::GroupsJson() const { return groups_.ToJson(); }
+
+std::string LinkText(const Json& link) {
+  const Json& group = link["broadcast_group"];
+  const std::string text = absl::StrCat(TextOf(link, "name"), ": P_Key ", TextOf(link, "pkey"), ", QPN ", TextOf(link, "qpn"),
+                                        "\n  broadcast group ", TextOf(group, "mgid"), ": ", TextOf(group, "state"));
+  if (!link.contains("address")) return absl::StrCat(text, ": ", TextOf(group, "trouble"), "\n");
+  return absl::StrCat(text, ", MLID ", TextOf(group, "mlid"), ", Q_Key ", TextOf(group, "qkey"), ", MTU ", TextOf(group, "mtu"),
+                      "\n  address ", TextOf(link, "address"), "\n");
 }
 
 }  // namespace eoib::ipoib

@@ -72,9 +72,11 @@ class Link final : public FabricPortClient {
   bool has_queue_pair() const override { return queue_pair_.get() != nullptr; }
   absl::Status Rebuild() override;
 
-  // Text for the operator.
-  std::string Show() const;
-  std::string ShowGroups() const { return groups_.Show(); }
+  // Whether it is in the broadcast group.
+  bool is_up() const { return broadcast_->joined().has_value(); }
+  // For the operator; LinkText and GroupsText are the texts of it.
+  Json ToJson() const;
+  Json GroupsJson() const;
 
  private:
   Link(const Options& options, const FabricPort::Resources& resources, std::unique_ptr<BufferPool> pool, const Gid& gid);
@@ -109,6 +111,8 @@ class Link final : public FabricPortClient {
   AhIndex told_ah_ = AhIndex::None();
   absl::Time next_reclaim_;
 };
+
+std::string LinkText(const Json& link);
 
 }  // namespace eoib::ipoib
 

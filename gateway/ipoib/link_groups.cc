@@ -1,6 +1,7 @@
 #include "gateway/ipoib/link_groups.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <tuple>
 #include <utility>
 
@@ -167,9 +168,9 @@ void LinkGroups::MakeMembership(const Mgid& mgid, Group* group) {
     }
     tell();
   };
-  group->membership = std::make_unique<GroupMembership>(options, context_.resources.hca, context_.resources.sa, context_.resources.handles,
-                                                        context_.queue_pair->get(), context_.resources.clock,
-                                                        [tell](const absl::optional<GroupMembership::Joined>&) { tell(); });
+  group->membership = std::make_unique<GroupMembership>(
+      options, context_.resources.hca, context_.resources.sa, context_.resources.handles, context_.queue_pair->get(),
+      context_.resources.clock, [tell](const absl::optional<GroupMembership::Joined>&) { tell(); });
 }
 
 // Tells the channel once the SA has answered; until then packets to the group wait.
@@ -211,9 +212,9 @@ void LinkGroups::LookForGroups() {
   McMemberRecord record;
   record.pkey = context_.queue_pair->pkey().Full();
   context_.resources.sa->QueryGroups(record, mcm::kPKey,
-                                 [this, alive = alive_](const absl::StatusOr<std::vector<McMemberRecord>>& answer) {
-                                   if (*alive) FoundGroups(answer);
-                                 });
+                                     [this, alive = alive_](const absl::StatusOr<std::vector<McMemberRecord>>& answer) {
+                                       if (*alive) FoundGroups(answer);
+                                     });
 }
 
 void LinkGroups::FoundGroups(const absl::StatusOr<std::vector<McMemberRecord>>& found) {
@@ -238,12 +239,23 @@ void LinkGroups::Retry() {
   }
 }
 
-std::string LinkGroups::Show() const {
-  std::string text;
+Json LinkGroups::ToJson() const {
+  Json rows = Json::array();
   for (const auto& [mgid, group] : groups_) {
     const bool joined = group.membership->joined().has_value();
-    absl::StrAppend(&text, mgid.ToString(), "  ", RoleName(group.join_state),
-                    joined ? "" : "  not joined: ", joined ? "" : group.membership->trouble(), "\n");
+    rows.push_back(
+        {{"mgid", mgid.ToString()}, {"role", RoleName(group.join_state)}, {"state", joined ? "joined" : "not joined"}});
+    if (!joined) rows.back()["trouble"] = group.membership->trouble();
+  }
+  return rows;
+}
+
+std::string GroupsText(const Json& groups) {
+  std::string text;
+  for (const Json& group : groups) {
+    const bool joined = TextOf(group, "state") == "joined";
+    absl::StrAppend(&text, TextOf(group, "mgid"), "  ", TextOf(group, "role"),
+                    joined ? "" : "  not joined: ", TextOf(group, "trouble"), "\n");
   }
   return text;
 }

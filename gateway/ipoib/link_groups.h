@@ -67,7 +67,7 @@ class LinkGroups {
   void Run();
   absl::Time NextDeadline() const;
   size_t size() const { return groups_.size(); }
-  std::string Show() const;
+  Json ToJson() const;  // for the operator
 
  private:
   static constexpr uint8_t kNoMember = 0;
@@ -106,6 +106,8 @@ class LinkGroups {
   absl::Time next_look_ = absl::InfiniteFuture();  // with all_groups: the next query for groups
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
+
+std::string GroupsText(const Json& groups);
 
 }  // namespace eoib::ipoib
 

@@ -84,9 +84,9 @@ TEST_F(LinkTest, TheBroadcastGroupMakesTheLink) {
   const LinkState state = *a_->channel()->state();
   EXPECT_EQ(state.link, kLink);
   EXPECT_EQ(state.mtu, 4092u);
-  EXPECT_THAT(a_->link()->Show(), HasSubstr(absl::StrCat("QPN ", state.own.qpn().ToString())));
-  EXPECT_THAT(a_->link()->Show(), HasSubstr("ff12:401b:8001:0000:0000:0000:ffff:ffff: joined"));
-  EXPECT_THAT(a_->link()->Show(), HasSubstr("Q_Key 0x80000b1b"));
+  EXPECT_THAT(LinkText(a_->link()->ToJson()), HasSubstr(absl::StrCat("QPN ", state.own.qpn().ToString())));
+  EXPECT_THAT(LinkText(a_->link()->ToJson()), HasSubstr("ff12:401b:8001:0000:0000:0000:ffff:ffff: joined"));
+  EXPECT_THAT(LinkText(a_->link()->ToJson()), HasSubstr("Q_Key 0x80000b1b"));
   Settle(a_, b_);
   Broadcast(a_, "to all");
   ASSERT_TRUE(Until([this] { return b_->heard.size() == 1; }));
@@ -127,7 +127,7 @@ TEST_F(LinkTest, UnicastIsTakenWithAndWithoutAGrh) {
 TEST_F(LinkTest, AGroupReachesItsListeners) {
   AddPair();
   b_->channel()->Listen(kGroup);
-  ASSERT_TRUE(Until([this] { return absl::StrContains(b_->link()->ShowGroups(), "member"); }));
+  ASSERT_TRUE(Until([this] { return absl::StrContains(GroupsText(b_->link()->GroupsJson()), "member"); }));
   ASSERT_TRUE(Until([this] {
     a_->SayTo(kGroup, "hello");
     return !b_->heard.empty();
@@ -135,11 +135,11 @@ TEST_F(LinkTest, AGroupReachesItsListeners) {
   EXPECT_EQ(b_->heard[0].payload, "hello");
   EXPECT_TRUE(b_->heard[0].group);
   EXPECT_FALSE(b_->heard[0].broadcast);
-  EXPECT_THAT(a_->link()->ShowGroups(), HasSubstr("sender"));
+  EXPECT_THAT(GroupsText(a_->link()->GroupsJson()), HasSubstr("sender"));
 
   Settle(a_, b_);
   b_->channel()->Unlisten(kGroup);
-  ASSERT_TRUE(Until([this] { return b_->link()->ShowGroups().empty(); }));
+  ASSERT_TRUE(Until([this] { return GroupsText(b_->link()->GroupsJson()).empty(); }));
   b_->heard.clear();
   a_->SayTo(kGroup, "to no member");
   Settle(a_, b_);
@@ -186,7 +186,7 @@ TEST_F(LinkTest, ManyGroupsThatDoNotExistAreNeitherAStormNorRememberedForLong) {
   for (uint32_t i = 0; i < 1000; ++i) a_->SayTo(group(i), "to no member");
   EXPECT_EQ(a_->dropped(DropReason::kTooManyGroups) - before, 1000u - Channel::kNewGroupsPerSecond);
   const auto remembered = [this] {
-    const std::string groups = a_->link()->ShowGroups();
+    const std::string groups = GroupsText(a_->link()->GroupsJson());
     return std::count(groups.begin(), groups.end(), '\n');
   };
   ASSERT_TRUE(Until([&] { return remembered() == Channel::kNewGroupsPerSecond; }));
@@ -197,7 +197,7 @@ TEST_F(LinkTest, ManyGroupsThatDoNotExistAreNeitherAStormNorRememberedForLong) {
     return !b_->heard.empty();
   }));
   clock_.Advance(2 * Channel::kAbsentGroupIdle);
-  ASSERT_TRUE(Until([&] { return remembered() == 1; })) << a_->link()->ShowGroups();
+  ASSERT_TRUE(Until([&] { return remembered() == 1; })) << GroupsText(a_->link()->GroupsJson());
 }
 
 // Listening has precedence over sending to a missing group, and waits for room instead of being lost.
@@ -207,7 +207,8 @@ TEST_F(LinkTest, ListenersFindRoomBesideSenders) {
   const auto group = [](uint32_t number) { return *GroupOf(kLink, Ipv4Addr(0xef02'0000 + number)); };
   const auto rows = [this](const char* what) {
     size_t count = 0;
-    for (absl::string_view row : absl::StrSplit(b_->link()->ShowGroups(), '\n')) count += absl::StrContains(row, what);
+    for (absl::string_view row : absl::StrSplit(GroupsText(b_->link()->GroupsJson()), '\n'))
+      count += absl::StrContains(row, what);
     return count;
   };
   for (uint32_t i = 0; i < 2 * kSenders; ++i) b_->SayTo(group(i), "to no member");
@@ -218,7 +219,7 @@ TEST_F(LinkTest, ListenersFindRoomBesideSenders) {
   ASSERT_TRUE(Until([&] {
     clock_.Advance(absl::Milliseconds(100));
     return rows("member") == kLimit && rows("not joined") == 0;
-  })) << b_->link()->ShowGroups();
+  })) << GroupsText(b_->link()->GroupsJson());
   const auto listens = [&](uint32_t number) { return rows(ToMgid(group(number)).ToString().c_str()) == 1; };
   uint32_t waits = 100;
   while (listens(waits)) ++waits;
@@ -236,7 +237,7 @@ TEST_F(LinkTest, AGroupThatIsListenedToIsReachedSoonBesideAScan) {
   EXPECT_FALSE(a_->channel()->Reaches(kGroup)) << "no answer has come yet";
   ASSERT_TRUE(Until([this] { return a_->channel()->Reaches(kGroup); }));
   b_->channel()->Listen(kGroup);
-  ASSERT_TRUE(Until([this] { return absl::StrContains(b_->link()->ShowGroups(), "member"); }));
+  ASSERT_TRUE(Until([this] { return absl::StrContains(GroupsText(b_->link()->GroupsJson()), "member"); }));
   Settle(a_, b_);
   a_->SayTo(kGroup, "to the members");
   ASSERT_TRUE(Until([this] { return b_->heard.size() == 1; }));
@@ -250,7 +251,7 @@ TEST_F(LinkTest, ASenderThatBeginsToListenHasToJoinFirst) {
   a_->channel()->Listen(kGroup);
   EXPECT_FALSE(a_->channel()->Reaches(kGroup));
   ASSERT_TRUE(Until([this] { return a_->channel()->Reaches(kGroup); }));
-  EXPECT_THAT(a_->link()->ShowGroups(), HasSubstr("member"));
+  EXPECT_THAT(GroupsText(a_->link()->GroupsJson()), HasSubstr("member"));
   EXPECT_TRUE(a_->channel()->Reaches(BroadcastGroup(kLink)));
   a_->channel()->Listen(BroadcastGroup(kLink));
   EXPECT_TRUE(a_->channel()->Reaches(BroadcastGroup(kLink))) << "the link always has it, without Listen";
@@ -260,7 +261,9 @@ TEST_F(LinkTest, ASenderThatBeginsToListenHasToJoinFirst) {
 TEST_F(LinkTest, AGroupLeftAndJoinedAgainIsJoined) {
   AddPair();
   const auto is = [this](const char* what) {
-    return [this, what] { return b_->link()->ShowGroups() == absl::StrCat(ToMgid(kGroup).ToString(), "  ", what, "\n"); };
+    return [this, what] {
+      return GroupsText(b_->link()->GroupsJson()) == absl::StrCat(ToMgid(kGroup).ToString(), "  ", what, "\n");
+    };
   };
   b_->channel()->Listen(kGroup);
   ASSERT_TRUE(Until(is("member")));
@@ -277,7 +280,7 @@ TEST_F(LinkTest, AGroupLeftAndJoinedAgainIsJoined) {
   });
   b_->channel()->Unlisten(kGroup);
   b_->channel()->Listen(kGroup);
-  ASSERT_TRUE(Until([&] { return absl::StrContains(b_->link()->ShowGroups(), "not joined"); }));
+  ASSERT_TRUE(Until([&] { return absl::StrContains(GroupsText(b_->link()->GroupsJson()), "not joined"); }));
   for (int i = 0; i < 10; ++i) b_->Turn();
   EXPECT_EQ(joins, 0) << "the SA might hear of the leaving afterwards";
   b_->hca()->LoseMads([](const Mad&) { return false; });
@@ -310,10 +313,11 @@ TEST_F(LinkTest, PacketsBeyondTheLinkWithoutAGroupGoToRouters) {
 TEST_F(LinkTest, ARouterHearsAllGroups) {
   AddPair();
   b_->channel()->Listen(kGroup);
-  ASSERT_TRUE(Until([this] { return absl::StrContains(b_->link()->ShowGroups(), "member"); }));
+  ASSERT_TRUE(Until([this] { return absl::StrContains(GroupsText(b_->link()->GroupsJson()), "member"); }));
   Node* const router = AddNode("router", {.all_groups = true});
   const IpoibGroup later = *GroupOf(kLink, Ipv4Addr(0xef01'0204));
-  ASSERT_TRUE(Until([&] { return absl::StrContains(router->link()->ShowGroups(), "listener"); })) << "those that there are";
+  ASSERT_TRUE(Until([&] { return absl::StrContains(GroupsText(router->link()->GroupsJson()), "listener"); }))
+      << "those that there are";
   b_->channel()->Listen(later);
   for (const IpoibGroup& group : {kGroup, later}) {
     router->heard.clear();
@@ -328,7 +332,7 @@ TEST_F(LinkTest, ARouterHearsAllGroups) {
 TEST_F(LinkTest, ARouterFindsGroupsWithoutBeingTold) {
   AddPair();
   b_->channel()->Listen(kGroup);
-  ASSERT_TRUE(Until([this] { return absl::StrContains(b_->link()->ShowGroups(), "member"); }));
+  ASSERT_TRUE(Until([this] { return absl::StrContains(GroupsText(b_->link()->GroupsJson()), "member"); }));
   bool loses = true;
   Node* const router = AddNode("router", {.all_groups = true});
   router->hca()->LoseMads([&loses](const Mad& mad) {
@@ -339,12 +343,13 @@ TEST_F(LinkTest, ARouterFindsGroupsWithoutBeingTold) {
   const auto finds = [&](const IpoibGroup& group) {
     return Until([&] {
       clock_.Advance(absl::Milliseconds(100));
-      return absl::StrContains(router->link()->ShowGroups(), absl::StrCat(ToMgid(group).ToString(), "  listener\n"));
+      return absl::StrContains(GroupsText(router->link()->GroupsJson()),
+                               absl::StrCat(ToMgid(group).ToString(), "  listener\n"));
     });
   };
   const absl::Time begin = clock_.Now();
   ASSERT_TRUE(Until([&] { return clock_.Advance(absl::Milliseconds(100)), clock_.Now() > begin + absl::Seconds(10); }));
-  EXPECT_EQ(router->link()->ShowGroups(), "") << "it has been lost";
+  EXPECT_EQ(GroupsText(router->link()->GroupsJson()), "") << "it has been lost";
   loses = false;
   EXPECT_TRUE(finds(kGroup));
   const IpoibGroup later = *GroupOf(kLink, Ipv4Addr(0xef01'0204));
@@ -356,22 +361,22 @@ TEST_F(LinkTest, ARouterFindsGroupsWithoutBeingTold) {
 TEST_F(LinkTest, ARouterForgetsAGroupThatIsGone) {
   AddPair();
   b_->channel()->Listen(kGroup);
-  ASSERT_TRUE(Until([this] { return absl::StrContains(b_->link()->ShowGroups(), "member"); }));
+  ASSERT_TRUE(Until([this] { return absl::StrContains(GroupsText(b_->link()->GroupsJson()), "member"); }));
   Node* const router = AddNode("router", {.all_groups = true});
-  ASSERT_TRUE(Until([&] { return absl::StrContains(router->link()->ShowGroups(), "listener"); }));
+  ASSERT_TRUE(Until([&] { return absl::StrContains(GroupsText(router->link()->GroupsJson()), "listener"); }));
   b_->channel()->Unlisten(kGroup);
   ASSERT_TRUE(Until([&] {
     clock_.Advance(absl::Milliseconds(100));
-    return router->link()->ShowGroups().empty();
+    return GroupsText(router->link()->GroupsJson()).empty();
   }));
 }
 
 TEST_F(LinkTest, ARouterHearsTheGroupsThatItSendsTo) {
   AddPair();
   b_->channel()->Listen(kGroup);
-  ASSERT_TRUE(Until([this] { return absl::StrContains(b_->link()->ShowGroups(), "member"); }));
+  ASSERT_TRUE(Until([this] { return absl::StrContains(GroupsText(b_->link()->GroupsJson()), "member"); }));
   Node* const router = AddNode("router", {.all_groups = true});
-  ASSERT_TRUE(Until([&] { return absl::StrContains(router->link()->ShowGroups(), "listener"); }));
+  ASSERT_TRUE(Until([&] { return absl::StrContains(GroupsText(router->link()->GroupsJson()), "listener"); }));
   ASSERT_TRUE(Until([&] {
     router->SayTo(kGroup, "of the router");
     return !b_->heard.empty();
@@ -381,7 +386,7 @@ TEST_F(LinkTest, ARouterHearsTheGroupsThatItSendsTo) {
   EXPECT_TRUE(Until([&] {
     a_->SayTo(kGroup, "anything");
     return !router->heard.empty();
-  })) << router->link()->ShowGroups();
+  })) << GroupsText(router->link()->GroupsJson());
 }
 
 // §9.4: a changed QPN must not be cached anywhere.
@@ -410,7 +415,7 @@ TEST_F(LinkTest, AStoppedChannelDoesNotStopItsLink) {
   const auto group = [](uint32_t number) { return *GroupOf(kLink, Ipv4Addr(0xef02'0000 + number)); };
   constexpr uint32_t kMany = 300;
   const auto answered = [&](int count) {
-    const std::string groups = b_->link()->ShowGroups();
+    const std::string groups = GroupsText(b_->link()->GroupsJson());
     return std::count(groups.begin(), groups.end(), '\n') == count && !absl::StrContains(groups, "not asked");
   };
   for (uint32_t i = 0; i < kMany; ++i) {
@@ -538,18 +543,19 @@ TEST_F(LinkTest, GroupsFollowTheBroadcastGroup) {
 TEST_F(LinkTest, APortThatGoesDownDoesNotHideWhyThereIsNoLink) {
   AddPair();
   ASSERT_TRUE(subnet_.RemoveFromPartition(PKey(0x8001), "a").ok());
-  ASSERT_TRUE(Until([this] { return absl::StrContains(a_->link()->Show(), "not in its table"); }));
+  ASSERT_TRUE(Until([this] { return absl::StrContains(LinkText(a_->link()->ToJson()), "not in its table"); }));
   ASSERT_TRUE(subnet_.SetLink("a", false).ok());
-  ASSERT_TRUE(Until([this] { return absl::StrContains(a_->fabric()->Show(), "the port is down"); }));
+  ASSERT_TRUE(Until([this] { return absl::StrContains(FabricPort::ShowText(a_->fabric()->ToJson()), "the port is down"); }));
   for (int i = 0; i < 10; ++i) a_->Turn();
-  EXPECT_THAT(a_->link()->Show(), HasSubstr("not in its table"));
+  EXPECT_THAT(LinkText(a_->link()->ToJson()), HasSubstr("not in its table"));
 }
 
 // A limited member cannot create the broadcast group; it joins as soon as a full member has created it.
 TEST_F(LinkTest, ALimitedMemberWaitsForTheGroup) {
   b_ = AddNode("b", {.pkey = PKey(0x8002)});
   ASSERT_TRUE(Until([this] {
-    return absl::StrContains(b_->link()->Show(), "not joined: ") && !absl::StrContains(b_->link()->Show(), "not asked");
+    return absl::StrContains(LinkText(b_->link()->ToJson()), "not joined: ") &&
+           !absl::StrContains(LinkText(b_->link()->ToJson()), "not asked");
   }));
   EXPECT_FALSE(b_->up());
   a_ = AddNode("a", {.pkey = PKey(0x8002)});

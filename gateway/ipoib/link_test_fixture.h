@@ -5,9 +5,11 @@
 #include <sys/epoll.h>
 
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "control/daemon/counter_text.h"
 #include "control/daemon/event_loop.h"
 #include "control/fabric_port.h"
 #include "control/faulty_hca_for_test.h"
@@ -46,7 +48,9 @@ class Node final : private Listener {
     fabric_->Start();
   }
   ~Node() override {
-    EXPECT_EQ(BrokenLaws(ParseNumbers(StatsText(channel()->counters(), channel()->UnderWay()), "link."), LinkLaws()), "");
+    EXPECT_EQ(
+        BrokenLaws(ParseNumbers(CountersText(StatsJson(channel()->counters(), channel()->UnderWay())), "link."), LinkLaws()),
+        "");
     loop_.Remove(link_->requests_fd());
     if (!stands_still_) StandStill();
     fabric_->Remove(link_.get());

@@ -49,10 +49,10 @@ EOIB_DEFINE_LABELLED(Drop, EOIB_TRANSLATION_DROPS, kNone = 255, kHeld = 254)
 #define EOIB_TRANSLATION_EVENTS(X)                                                                                      \
   X(kFramesIn, "frames_in", "frames from the VES")                                                                      \
   X(kPacketsIn, "packets_in", "packets from the IPoIB link")                                                            \
-  X(kCrossed, "crossed", "of both, what went to the other side")                                                        \
-  X(kHeldPackets, "held", "of both, what waited for an answer")                                                         \
+  X(kCrossed, "crossed", "frames and packets that went to the other side")                                              \
+  X(kHeldPackets, "held", "frames and packets that waited for an answer")                                               \
   X(kWaited, "waited", "the packets that were held, or the fragments that they had become")                             \
-  X(kReleased, "released", "of these, what was answered for")                                                           \
+  X(kReleased, "released", "packets that were held and then answered for")                                              \
   X(kFramesOut, "frames_out", "frames to the VES, the gateway's own among them")                                        \
   X(kPacketsOut, "packets_out", "packets to the IPoIB link, the gateway's own among them")                              \
   X(kArp, "arp_translated", "ARP and RARP packets that crossed")                                                        \
@@ -60,9 +60,10 @@ EOIB_DEFINE_LABELLED(Drop, EOIB_TRANSLATION_DROPS, kNone = 255, kHeld = 254)
   X(kAsks, "asks", "solicitations of the gateway's own, on behalf of packets")                                          \
   X(kSuppressed, "suppressed", "solicitations of the gateway's own that the limits withheld")                           \
   X(kFragmented, "fragmented", "IPv4 packets that crossed as fragments")                                                \
-  X(kFragments, "fragments", "the fragments")                                                                           \
+  X(kFragments, "fragments", "fragments that these packets became")                                                     \
   X(kTooBigSent, "too_big_sent", "ICMP 'fragmentation needed' and 'packet too big' sent")                               \
-  X(kTooBigLimited, "too_big_limited", "those that were not sent because of their rate limit")                          \
+  X(kTooBigLimited, "too_big_limited",                                                                                  \
+    "ICMP 'fragmentation needed' and 'packet too big' not sent because of their rate limit")                            \
   X(kDhcpBroadcast, "dhcp_broadcast", "DHCP requests of Ethernet clients that got the broadcast flag")                  \
   X(kLearnedStations, "learned_stations", "IPoIB interfaces met for the first time")                                    \
   X(kMovedStations, "moved_stations", "IPoIB interfaces that came back with another QPN")                               \
