@@ -1,14 +1,17 @@
 # Sourced by deploy/quickstart.sh, tests/run.sh and tests/bench/*.sh: the Debian 12 packages and the build, in one place.
 
-# Each set is installed on top of the ones before. build: to compile. run: for the quickstart. test: for tests/run.sh. profile:
-# flame graphs and plots. bench: the hash tables that fdb_bench compares the FDB with. net: the switch that net_bench compares ours
-# with. all: for tests/run.sh --all.
+# Each set is installed on top of the ones before. build: to compile. run: for the quickstart. test: for tests/run.sh. package: for
+# package.sh and the tests of the packages. profile: flame graphs and plots. bench: the hash tables that fdb_bench compares the
+# FDB with. net: the switch that net_bench compares ours with. all: for tests/run.sh --all.
 PACKAGES_build="build-essential cmake ninja-build ccache lld pkg-config libabsl-dev libgflags-dev libgtest-dev libgmock-dev
-  libtomlplusplus-dev nlohmann-json3-dev libibverbs-dev libibumad-dev libibmad-dev libmnl-dev"
+  libtomlplusplus-dev nlohmann-json3-dev libvalijson-dev libibverbs-dev libibumad-dev libibmad-dev libmnl-dev
+  libsystemd-dev prometheus-cpp-dev"
 PACKAGES_run="iproute2 iputils-ping iperf3 procps"
 PACKAGES_test="ibverbs-utils ibverbs-providers infiniband-diags perftest python3-pyverbs rdmacm-utils tshark ethtool
   openvswitch-common tcpdump socat ndisc6 git binutils radvd dnsmasq-base isc-dhcp-client iputils-arping qemu-system-x86
-  busybox-static cpio kmod xz-utils linux-headers-amd64 opensm systemd"
+  busybox-static cpio kmod xz-utils linux-headers-amd64 opensm systemd curl
+  prometheus mandoc bash-completion"
+PACKAGES_package="dpkg-dev lintian mmdebstrap"
 PACKAGES_profile="linux-perf python3 python3-matplotlib"
 PACKAGES_bench="libbenchmark-dev libdpdk-dev"
 PACKAGES_net="openvswitch-switch"

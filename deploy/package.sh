@@ -1,0 +1,40 @@
+#!/bin/bash
+# Makes the Debian packages eoib-agent, eoib-gateway and eoib-tools.
+#
+#   deploy/package.sh [--built BUILD_DIRECTORY] [OUTPUT_DIRECTORY]
+#
+# Builds the programs in build/, or takes those of a tree that is built already. Writes the packages to OUTPUT_DIRECTORY
+# (build/packages). Installs missing Debian packages, as root.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/packages.sh"
+
+usage() {
+  sed -n '2,7s/^# \{0,1\}//p' "$0"
+  exit "$1"
+}
+
+build=$here/../build built= output=
+while [ $# -gt 0 ]; do
+  case $1 in
+    --built) build=$2 built=1; shift ;;
+    -h | --help) usage 0 ;;
+    -*) usage 2 >&2 ;;
+    *) output=$1 ;;
+  esac
+  shift
+done
+
+install_packages build package
+if [ -z "$built" ]; then
+  build_tree "$build" eoibd eoibctl eoib-gateway eoib-ipoib eoib-fabricd eoib-verbs eoib-umad -- -DCMAKE_BUILD_TYPE=RelWithDebInfo
+fi
+mkdir -p "${output:=$build/packages}"
+build=$(cd "$build" && pwd) output=$(cd "$output" && pwd)
+cd "$build"
+if ! cpack -G DEB -B "$output" >"$output/cpack.log" 2>&1; then
+  cat "$output/cpack.log" >&2
+  exit 1
+fi
+rm -rf "$output/cpack.log" "$output/_CPack_Packages"
+ls "$output"/*.deb
