@@ -1,10 +1,12 @@
 #!/bin/bash
 # Builds and runs the tests.
 #
-#   tests/run.sh [LABEL...]         the tests with these labels (unit, netns, softhca, ...), or all but vm-all, in build/
-#   tests/run.sh --all [LABEL...]   also: builds the benchmarks, runs all scenarios in the virtual machine (vm-all), sanitizers
-#                                   (build-asan, build-tsan), five minutes of fuzzing (build-asan), and measures coverage: of
-#                                   the codecs by the fuzz corpora, of the code for real HCAs by the tests (build-coverage)
+#   tests/run.sh [LABEL...]         the tests with these labels (unit, netns, softhca, ...), or all but vm-all and packages, in
+#                                   build/
+#   tests/run.sh --all [LABEL...]   also: builds the benchmarks, runs all scenarios in the virtual machine (vm-all), tests
+#                                   packages, sanitizers (build-asan, build-tsan), five minutes of fuzzing (build-asan), and
+#                                   measures coverage: of the codecs by the fuzz corpora, of the code for real HCAs by the
+#                                   tests (build-coverage)
 #
 # Installs missing Debian packages, as root. Ends with a summary. The exit status is 0 only if all tests ran and passed; a
 # skipped test counts as failed. A test that failed once and then passed twice alone is reported as unsteady, also in
@@ -21,7 +23,7 @@ CLANG=(-DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++)
 PLAIN=(-DCMAKE_BUILD_TYPE=RelWithDebInfo -DEOIB_WERROR=ON)
 
 usage() {
-  sed -n '2,12s/^# \{0,1\}//p' "$0"
+  sed -n '2,14s/^# \{0,1\}//p' "$0"
   exit "$1"
 }
 
@@ -96,7 +98,7 @@ for argument in "$@"; do
   esac
 done
 
-timed packages install_packages build run test ${ALL:+bench all} || exit 1
+timed packages install_packages build run test ${ALL:+package bench all} || exit 1
 use_no_empty_cache
 if build build all -DCMAKE_CXX_COMPILER=g++; then
   title "test"
@@ -107,7 +109,7 @@ if build build all -DCMAKE_CXX_COMPILER=g++; then
     run_ctest build build "" -E '^vm_scenarios_'  # which are a part of vm-all
     timed "rest of the build ahead" wait "$AHEAD"
   else
-    run_ctest build build "" -LE '^vm-all$'
+    run_ctest build build "" -LE '^(vm-all|packages)$'
   fi
 fi
 if [ -n "$ALL" ]; then

@@ -54,6 +54,8 @@ class Report {
   // The parts of Finish, for a benchmark that prints a table of its own. The file has {"ratios": {NAME: {"median", "min",
   // "max", "runs"}}, ...}.
   void PrintHeading() const;
+  // Prints the ratios that have a bound. False if a required one was missed or not measured.
+  bool Judge() const;
   bool Write(const std::string& path) const;
 
  private:
@@ -63,6 +65,7 @@ class Report {
   };
   std::vector<double> Values(const Ratio& ratio) const;
   bool PrintRatio(const Ratio& ratio) const;
+  bool Judge(const std::vector<Ratio>& ratios) const;
 
   const std::string name_, unit_;
   std::vector<std::string> order_;

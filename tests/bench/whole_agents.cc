@@ -31,7 +31,7 @@ softhca::Subnet::Options SubnetOptions() {
   return options;
 }
 
-absl::StatusOr<VPort> MakePort(const VPortConfig& config, MacAddr mac, int, FabricPort*) {
+absl::StatusOr<VPort> MakePort(const VPortConfig& config, MacAddr mac, int, const Ves&, FabricPort*) {
   VPort vport;
   vport.config = config;
   vport.port = std::make_unique<TestPort>(config.name, mac);

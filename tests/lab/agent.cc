@@ -72,8 +72,9 @@ std::string ToToml(const AgentSpec& spec) {
 
 Agent::Agent(Lab* lab, Fabric* fabric, Host* host, const AgentSpec& spec)
     : Daemon(lab, fabric, host, "eoibd",
-             {absl::StrCat("--statedir=", lab->Path(host->name()), "/state"),
-              absl::StrCat("--config=", lab->Path(host->name()), "/eoibd.toml")}),
+             Concatenated({absl::StrCat("--statedir=", lab->Path(host->name()), "/state"),
+                           absl::StrCat("--config=", lab->Path(host->name()), "/eoibd.toml")},
+                          spec.flags)),
       spec_(spec) {
   WriteFile(directory() + "/eoibd.toml", ToToml(spec));
 }
@@ -83,7 +84,11 @@ void Agent::WaitUntilReady() {
     const auto is_there = [this](const VPortSpec& vport) { return host()->HasInterface(vport.name); };
     return Joined(show) && std::all_of(spec_.vports.begin(), spec_.vports.end(), is_there);
   });
-  for (const VPortSpec& vport : spec_.vports) host()->SetUp(vport.name);
+  for (const VPortSpec& vport : spec_.vports) {
+    // The agent's interfaces get no IPv6 address by themselves.
+    if (host()->has_ipv6()) host()->Sysctl("ipv6/conf/" + vport.name + "/addr_gen_mode", "0");
+    host()->SetUp(vport.name);
+  }
 }
 
 // The five announcements of a vPort count as from_ports of the VES, but not as received by a port.
@@ -123,7 +128,6 @@ uint64_t Agent::Drop(const std::string& reason, const std::string& ves) {
 // A long answer is cut: it has a line with the command for the next rows, "more: fdb show blue 7 02:00:00:00:00:0a".
 std::vector<FdbRow> Agent::Fdb() {
   std::vector<FdbRow> rows;
-  std::string ves;
   std::vector<std::string> lines = absl::StrSplit(MustCtl({"fdb", "show"}), '\n');
   for (size_t i = 0; i < lines.size(); ++i) {
     const std::vector<std::string> words = Words(lines[i]);
@@ -133,9 +137,9 @@ std::vector<FdbRow> Agent::Fdb() {
       lines.insert(lines.begin() + static_cast<ptrdiff_t>(i) + 1, more.begin(), more.end());
       continue;
     }
-    if (words.size() == 2 && words[0] == "VES") ves = words[1];
-    if (words.size() < 5 || !absl::SimpleAtoi(words[0], &vid)) continue;  // the heading
-    rows.push_back({ves, static_cast<uint16_t>(vid), words[1], words[2], absl::StrJoin(words.begin() + 4, words.end(), " ")});
+    if (words.size() < 6 || !absl::SimpleAtoi(words[1], &vid)) continue;  // the heading
+    rows.push_back(
+        {words[0], static_cast<uint16_t>(vid), words[2], words[3], absl::StrJoin(words.begin() + 5, words.end(), " ")});
   }
   return rows;
 }

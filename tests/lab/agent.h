@@ -31,6 +31,7 @@ struct AgentSpec {
   std::vector<VesSpec> veses = {VesSpec()};
   std::vector<VPortSpec> vports = {VPortSpec()};
   std::string top;  // lines of TOML before all tables: "fdb_limit = 100\n"
+  Argv flags = {};  // further ones: "--metrics=9817"
 };
 
 std::string ToToml(const AgentSpec& spec);

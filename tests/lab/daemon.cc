@@ -30,8 +30,8 @@ void Daemon::Launch() {
 std::string Daemon::ctl_path() const { return absl::StrCat(directory_, "/run/", program_, ".ctl"); }
 
 void Daemon::DieOf(const Argv& command) {
-  Die(absl::StrCat(program_, " on ", host_->name(), Alive() ? " does not come up: `" : " has ended: `", absl::StrJoin(command, " "), "` says ",
-                   Ctl(command).ToString(), "its log says\n", Log()));
+  Die(absl::StrCat(program_, " on ", host_->name(), Alive() ? " does not come up: `" : " has ended: `",
+                   absl::StrJoin(command, " "), "` says ", Ctl(command).ToString(), "its log says\n", Log()));
 }
 
 void Daemon::Kill(int signal) {
@@ -52,8 +52,8 @@ int Daemon::Stop() {
 }
 
 // Calls the control socket directly, without an eoibctl process for each command. operator_test.cc tests eoibctl itself.
-RunResult Daemon::Ctl(const Argv& command) {
-  const auto reply = CallCommand(ctl_path(), command[0], {command.begin() + 1, command.end()}, absl::Seconds(10));
+RunResult Daemon::Ctl(const Argv& command, absl::Duration limit) {
+  const auto reply = CallCommand(ctl_path(), command[0], {command.begin() + 1, command.end()}, limit);
   RunResult result;
   result.exit_code = !reply.ok() ? 1 : reply->is_error ? 2 : 0;
   if (!reply.ok()) {
@@ -64,8 +64,8 @@ RunResult Daemon::Ctl(const Argv& command) {
   return result;
 }
 
-std::string Daemon::MustCtl(const Argv& command) {
-  const RunResult result = Ctl(command);
+std::string Daemon::MustCtl(const Argv& command, absl::Duration limit) {
+  const RunResult result = Ctl(command, limit);
   EXPECT_TRUE(result.ok()) << "eoibctl " << absl::StrJoin(command, " ") << " on " << host_->name() << ": " << result.ToString();
   return result.ok() ? result.out : "";
 }

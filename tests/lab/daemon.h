@@ -44,9 +44,9 @@ class Daemon {
   const std::string& directory() const { return directory_; }
   std::string ctl_path() const;
 
-  RunResult Ctl(const Argv& command);
+  RunResult Ctl(const Argv& command, absl::Duration limit = absl::Seconds(10));
   // Fails the test, and returns "", if the command fails.
-  std::string MustCtl(const Argv& command);
+  std::string MustCtl(const Argv& command, absl::Duration limit = absl::Seconds(10));
 
  private:
   [[noreturn]] void DieOf(const Argv& command);

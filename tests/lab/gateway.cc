@@ -53,10 +53,11 @@ Argv FlagsOf(const IpoibSpec& spec) {
 
 }  // namespace
 
-GatewayDaemon::GatewayDaemon(Lab* lab, Fabric* fabric, Host* host, const std::vector<GatewaySpec>& specs)
+GatewayDaemon::GatewayDaemon(Lab* lab, Fabric* fabric, Host* host, const std::vector<GatewaySpec>& specs, const Argv& flags)
     : Daemon(lab, fabric, host, "eoib-gateway",
-             {absl::StrCat("--statedir=", lab->Path(host->name()), "/state"),
-              absl::StrCat("--config=", lab->Path(host->name()), "/eoib-gateway.toml")}),
+             Concatenated({absl::StrCat("--statedir=", lab->Path(host->name()), "/state"),
+                           absl::StrCat("--config=", lab->Path(host->name()), "/eoib-gateway.toml")},
+                          flags)),
       specs_(specs) {
   WriteFile(directory() + "/eoib-gateway.toml", ToToml(specs));
 }

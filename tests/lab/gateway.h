@@ -20,7 +20,7 @@ struct GatewaySpec {
 // eoib-gateway. Its host has no interface in either network.
 class GatewayDaemon final : public Daemon {
  public:
-  GatewayDaemon(Lab* lab, Fabric* fabric, Host* host, const std::vector<GatewaySpec>& specs);
+  GatewayDaemon(Lab* lab, Fabric* fabric, Host* host, const std::vector<GatewaySpec>& specs, const Argv& flags = {});
 
   // The state of one of its gateways: "active", "standby", ...; "" if it does not answer.
   std::string State(const std::string& gateway = "gw0");

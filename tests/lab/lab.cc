@@ -221,7 +221,7 @@ std::string Binary(const std::string& name) {
 bool AreSanitized() { return std::getenv(kSanitizedBin) != nullptr; }
 
 Host::Host(std::string name, std::string directory, const HostOptions& options)
-    : name_(std::move(name)), directory_(std::move(directory)) {
+    : name_(std::move(name)), directory_(std::move(directory)), has_ipv6_(options.ipv6) {
   Pipe ready = MakePipe();
   const pid_t parent = getpid();
   holder_ = fork();

@@ -39,6 +39,7 @@ class Host {
   Host& operator=(const Host&) = delete;
 
   const std::string& name() const { return name_; }
+  bool has_ipv6() const { return has_ipv6_; }
   // The process that holds the namespace; for debugging, `nsenter -n -t PID` enters it.
   pid_t holder() const { return holder_; }
   int network_namespace() const { return namespace_.get(); }
@@ -80,6 +81,7 @@ class Host {
 
   const std::string name_;
   const std::string directory_;  // of the lab
+  const bool has_ipv6_;
   pid_t holder_ = -1;
   UniqueFd namespace_;
   int started_ = 0;

@@ -135,6 +135,11 @@ void Die(const std::string& what) {
 
 void DieErrno(const std::string& what) { Die(absl::StrCat(what, ": ", strerror(errno))); }
 
+Argv Concatenated(Argv first, const Argv& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
 std::vector<std::string> Words(absl::string_view text) {
   return absl::StrSplit(text, absl::ByAnyChar(" \t\n"), absl::SkipEmpty());
 }

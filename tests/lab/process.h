@@ -18,6 +18,8 @@
 namespace eoib::lab {
 
 using Argv = std::vector<std::string>;
+// The words of both.
+Argv Concatenated(Argv first, const Argv& second);
 
 // How long a test waits for an expected event before it fails. Generous, because a sanitizer build on a busy machine is slow;
 // a test that passes does not wait this long.

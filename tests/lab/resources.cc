@@ -47,6 +47,13 @@ ProcessResources ResourcesOf(pid_t pid) {
   return resources;
 }
 
+absl::Duration WaitForProcessor(pid_t pid) {
+  const std::vector<std::string> words = Words(ReadFile(absl::StrCat("/proc/", pid, "/schedstat")));
+  int64_t nanoseconds = 0;
+  if (words.size() != 3 || !absl::SimpleAtoi(words[1], &nanoseconds)) Die("/proc/PID/schedstat has not three numbers");
+  return absl::Nanoseconds(nanoseconds);
+}
+
 bool UsesDevShm(pid_t pid) {
   for (const auto& entry : fs::directory_iterator(ProcPath(pid, "fd"))) {
     std::error_code closed_meanwhile;
@@ -99,8 +106,9 @@ std::string SettledLeftovers(const std::string& directory, const std::vector<Hos
 
 void ExpectLeftovers(const std::string& before, const std::string& directory, const std::vector<Host*>& hosts) {
   std::string now;
-  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return (now = Leftovers(directory, hosts)) == before; }))
-      << "before:\n" << before << "after:\n" << now;
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return (now = Leftovers(directory, hosts)) == before; })) << "before:\n"
+                                                                                                        << before << "after:\n"
+                                                                                                        << now;
 }
 
 }  // namespace eoib::lab

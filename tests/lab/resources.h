@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "tests/lab/lab.h"
 
 namespace eoib::lab {
@@ -22,6 +23,9 @@ struct ProcessResources {
 ProcessResources ResourcesOf(pid_t pid);
 // A size in /proc/PID/status, such as "VmRSS".
 uint64_t StatusKib(pid_t pid, const std::string& name);
+
+// How long the process's first thread was ready to run, and waited for a processor that others had.
+absl::Duration WaitForProcessor(pid_t pid);
 
 // Whether it has a file in /dev/shm open or mapped. It must not: such memory would outlive the process.
 bool UsesDevShm(pid_t pid);

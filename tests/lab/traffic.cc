@@ -17,6 +17,7 @@ constexpr size_t kInARow = 10;
 // Large, so that the datagrams for a stopped peer fill its ring soon.
 constexpr size_t kPayload = 1400;
 constexpr uint16_t kFirstPort = 7000;
+constexpr int kReceiveBuffer = 8 << 20;  // bytes
 
 absl::Time ArrivalTime(msghdr* message) {
   for (cmsghdr* header = CMSG_FIRSTHDR(message); header != nullptr; header = CMSG_NXTHDR(message, header)) {
@@ -36,6 +37,8 @@ Stream::Stream(Host* from, const std::string& from_address, Host* to, const std:
     : out_(UdpSocket(from, from_address, 0)), in_(UdpSocket(to, to_address, port)) {
   SetOption(out_.get(), SOL_SOCKET, SO_BROADCAST, int{1}, "set SO_BROADCAST");
   SetOption(in_.get(), SOL_SOCKET, SO_TIMESTAMPNS, int{1}, "set SO_TIMESTAMPNS");
+  // What waits for a worker comes at once, and what this socket drops would look like a loss of the switch.
+  SetOption(in_.get(), SOL_SOCKET, SO_RCVBUFFORCE, kReceiveBuffer, "set SO_RCVBUFFORCE");
   SetPeer(out_.get(), to_address, port);
 }
 
@@ -68,9 +71,9 @@ void Stream::ReceiveAll() {
 }
 
 std::vector<Stream::Arrival>::const_iterator Stream::FirstSentAt(absl::Time since) const {
-  return std::partition_point(arrived_.begin(), arrived_.end(),
-                              [&](const Arrival& arrival)
-                                  ABSL_NO_THREAD_SAFETY_ANALYSIS { return sent_[arrival.number] < since; });
+  return std::partition_point(arrived_.begin(), arrived_.end(), [&](const Arrival& arrival) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    return sent_[arrival.number] < since;
+  });
 }
 
 size_t Stream::LostSince(absl::Time since) const {

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <functional>
 #include <map>
 #include <memory>
@@ -496,6 +497,74 @@ TEST_F(CaptureTest, FullDiskIsReportedAndHarmless) {
   EXPECT_FALSE(result.ok());
   EXPECT_THAT(result.out + result.err, HasSubstr(absl::StrCat("write capture ", path, ": No space left on device")));
   EXPECT_THAT(one_->MustCtl({"show"}), ::testing::Not(HasSubstr(path)));
+}
+
+TEST_F(SoftCaptureTest, FilterSnapLengthAndLimitApply) {
+  const std::string path = lab().Path("filtered.erf");
+  one_->MustCtl({"capture", "start", path, "mac=" + kA.ToString(), "vlan=100", "snaplen=128"});
+  for (uint16_t vid : {99, 100, 101}) {
+    const Bytes frame = WithTag(TestFrame(kB, kA, vid, 1000), vid);
+    a_->Send(frame);
+    ASSERT_TRUE(b_->WaitFor(ExactlyFrame(frame)));
+  }
+  EXPECT_THAT(one_->MustCtl({"capture", "stop"}), HasSubstr("stopped: 1 packets, 0 missed"));
+  // tshark looks into whole packets only; it decodes the InfiniBand headers of this one.
+  const RunResult shown = RunOnMachine(
+      {"tshark", "-n", "-r", path, "-T", "fields", "-e", "infiniband.bth.p_key", "-e", "frame.cap_len", "-e", "frame.len"});
+  // LRH, GRH, BTH, DETH and EoIB header: 72 bytes; the tagged frame: 1004; ICRC and VCRC: 6.
+  EXPECT_EQ(shown.out, "32769\t128\t1082\n") << shown.ToString();
+
+  const std::string limited = lab().Path("limited.erf");
+  one_->MustCtl({"capture", "start", limited, "limit=4k"});
+  for (uint32_t i = 0; i < 10; ++i) a_->Send(TestFrame(kB, kA, i, 1000));
+  EXPECT_TRUE(EventuallyTrue(
+      kPatience, [&] { return absl::StrContains(one_->MustCtl({"show"}), "ended: its file has reached the limit"); }));
+  one_->MustCtl({"capture", "stop"});
+  EXPECT_LE(ReadFile(limited).size(), 4096u);
+}
+
+TEST_F(SoftCaptureTest, VPortSelectsItsFrames) {
+  const std::string path = lab().Path("vport.erf");
+  EXPECT_THAT(one_->Ctl({"capture", "start", path, "vport=v9"}).err, HasSubstr("no vPort \"v9\"; there is: v1"));
+  ExpectPing(one_->host(), Address(2));
+  one_->MustCtl({"capture", "start", path, "vport=v1"});
+  ExpectPing(one_->host(), Address(2));
+  one_->MustCtl({"capture", "stop"});
+  const RunResult shown = RunOnMachine({"tshark", "-n", "-r", path, "-T", "fields", "-e", "icmp.type"});
+  EXPECT_THAT(shown.out, HasSubstr("8\n")) << shown.ToString();
+  EXPECT_THAT(shown.out, HasSubstr("0\n")) << shown.ToString();
+}
+
+// eoibctl writes to a pipe into tshark, which ends after some packets; then eoibctl ends the capture.
+TEST_F(SoftCaptureTest, StandardOutputGoesIntoTshark) {
+  const std::string log = lab().Path("tshark.log");
+  const auto pipeline =
+      one_->host()->Start({"bash", "-c",
+                           absl::StrCat(Binary("eoibctl"), " -t ", one_->ctl_path(), " capture start - mac=", kA.ToString(),
+                                        " | tshark -n -l -r - -c 3 -T fields -e eth.src -e eth.dst >", log)});
+  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(one_->MustCtl({"show"}), "capture to "); }));
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
+    a_->Send(TestFrame(kB, kA, 1));
+    return !pipeline->Alive();
+  })) << pipeline->Log();
+  const std::string line = absl::StrCat(kA.ToString(), "\t", kB.ToString(), "\n");
+  EXPECT_EQ(ReadFile(log), absl::StrCat(line, line, line)) << pipeline->Log();
+  EXPECT_THAT(one_->MustCtl({"show"}), ::testing::Not(HasSubstr("capture to ")));
+}
+
+// The reader is stopped, with a pipe that is full: frames go on, and packets are missed.
+TEST_F(SoftCaptureTest, StoppedReaderOfStandardOutputIsHarmless) {
+  const auto pipeline = one_->host()->Start(
+      {"bash", "-c", absl::StrCat(Binary("eoibctl"), " -t ", one_->ctl_path(), " capture start - | sleep 1000")});
+  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(one_->MustCtl({"show"}), "capture to "); }));
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
+    ExpectPing(one_->host(), Address(2), 200, "0.001", 4000);
+    return !absl::StrContains(one_->MustCtl({"show"}), " 0 missed");
+  }));
+  pipeline->Kill(SIGTERM);
+  const std::string rundir = one_->ctl_path().substr(0, one_->ctl_path().rfind('/'));
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return one_->Ctl({"capture", "stop"}).exit_code == 2; }));
+  EXPECT_FALSE(absl::StrContains(one_->host()->MustRun({"ls", rundir}), "capture."));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "gtest/gtest.h"
 #include "tests/lab/multicast_station.h"
 #include "tests/lab/sockets.h"
+#include "tests/lab/steady_ping.h"
 #include "tests/lab/traffic.h"
 #include "tests/netns/gateway_test_fixture.h"
 
@@ -278,6 +279,35 @@ TEST_F(GatewayIpTest, TwoGatewaysDoNotLoopAndStandbyTakesOver) {
   for (const std::string& to : {Address(11), Address6(11)}) {
     EXPECT_TRUE(Reaches(ethernet_host(1), to)) << to;
   }
+}
+
+TEST_F(GatewayIpTest, ReloadChangesAGatewayOrNothing) {
+  AddHosts(1, 1);
+  ExpectPing(ethernet_host(1), Address(11));
+  const std::string file = gateway()->directory() + "/eoib-gateway.toml";
+  const std::string before = gateway()->host()->MustRun({"cat", file});
+
+  WriteFile(file, before + "priority = 300\n");
+  const RunResult refused = gateway()->Ctl({"reload"});
+  EXPECT_FALSE(refused.ok());
+  EXPECT_THAT(refused.err, HasSubstr("priority is 300"));
+  ExpectPing(ethernet_host(1), Address(11));
+
+  WriteFile(file, before + "priority = 42\n");
+  EXPECT_THAT(gateway()->MustCtl({"reload"}), HasSubstr("replace vPort gw0"));
+  gateway()->WaitUntilActive();
+  EXPECT_THAT(gateway()->MustCtl({"gateway", "show"}), HasSubstr("priority 42"));
+  EXPECT_TRUE(Reaches(ethernet_host(1), Address(11), kPatience, "0.1"));
+  EXPECT_TRUE(Reaches(ipoib_host(1), Address(1), kPatience, "0.1"));
+
+  // A second gateway, in another VLAN, leaves the first one alone.
+  SteadyPing ping(ethernet_host(1), Address(11));
+  WriteFile(file, absl::StrCat(before, "priority = 42\n[[gateway]]\nname = \"gw1\"\nves = \"red\"\nvlan = 9\npkey = 0x8001\n"));
+  EXPECT_THAT(gateway()->MustCtl({"reload"}), HasSubstr("add vPort gw1"));
+  EXPECT_THAT(gateway()->MustCtl({"gateway", "show"}), HasSubstr("gw1"));
+  WriteFile(file, before + "priority = 42\n");
+  EXPECT_THAT(gateway()->MustCtl({"reload"}), HasSubstr("remove vPort gw1"));
+  ping.ExpectNoLoss();
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ TEST_F(OperatorTest, OvsAppctlAndEoibctlGiveTheSameAnswers) {
                                }))
         << answer << from_ovs << from_ours;
   }
-  for (const char* command : {"fdb/show", "stats", "drops"}) {
+  for (const char* command : {"fdb/stats", "stats", "drops"}) {
     for (const std::string& program : {std::string("ovs-appctl"), Binary("eoibctl")}) {
       EXPECT_THAT(agent.host()->MustRun({program, "-t", agent.ctl_path(), command}), HasSubstr("VES red"));
     }
@@ -62,7 +62,7 @@ TEST_F(OperatorTest, EoibctlRejectsTimeoutOfZero) {
   EXPECT_THAT(result.err, HasSubstr("--timeout must be above 0"));
 }
 
-TEST_F(SoftOperatorTest, DaemonsIgnoreSighup) {
+TEST_F(SoftOperatorTest, DaemonsReloadAtSighupOrIgnoreIt) {
   StartFabric({{.pkey = 0x8001}, {.pkey = 0x8002}});
   Agent& agent = AddAgent("h1");
   GatewayDaemon gateway(&lab(), &fabric(), lab().AddHost("gw"), {{.more = "prefixes = [\"10.0.0.0/24\"]\n"}});
@@ -70,14 +70,56 @@ TEST_F(SoftOperatorTest, DaemonsIgnoreSighup) {
   IpoibHost ipoib(&lab(), &fabric(), lab().AddHost("s1"), {.addresses = {"10.0.0.11/24"}});
   ipoib.Start();
   soft_fabric().Kill(SIGHUP);
-  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(soft_fabric().Log(), "SIGHUP ignored: "); }));
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(soft_fabric().Log(), "info: reloaded "); }));
   for (Daemon* daemon : std::initializer_list<Daemon*>{&agent, &gateway, &ipoib}) {
     daemon->Kill(SIGHUP);
-    EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(daemon->Log(), "SIGHUP ignored: "); }))
-        << daemon->program();
+    const char* const expected = daemon == &ipoib ? "SIGHUP ignored: " : "reload: nothing to change";
+    EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(daemon->Log(), expected); })) << daemon->program();
     EXPECT_TRUE(daemon->Ctl({"show"}).ok()) << daemon->program();
   }
   for (Daemon* daemon : std::initializer_list<Daemon*>{&gateway, &ipoib}) EXPECT_EQ(daemon->Stop(), 0) << daemon->Log();
+}
+
+TEST_F(OperatorTest, HelpExplainsACommand) {
+  Agent& agent = AddAgent("h1");
+  EXPECT_THAT(agent.MustCtl({"help", "fdb", "get"}),
+              AllOf(HasSubstr("fdb/get VES VLAN MAC | MAC "), HasSubstr("\n    the place of one MAC")));
+  EXPECT_THAT(agent.MustCtl({"help", "vport"}), AllOf(HasSubstr("vport/add NAME"), HasSubstr("vport/list")));
+  EXPECT_THAT(agent.Ctl({"help", "fdb", "gte"}).err, HasSubstr("did you mean fdb/get"));
+  for (const char* program : {"eoibd", "eoibctl", "eoib-gateway", "eoib-ipoib", "eoib-fabricd"}) {
+    EXPECT_THAT(agent.host()->MustRun({Binary(program), "-h"}),
+                AllOf(HasSubstr(absl::StrCat("usage: ", program)), HasSubstr("\n  --")));
+    EXPECT_TRUE(agent.host()->Run({Binary(program), "--help"}).ok()) << program;
+    EXPECT_THAT(agent.host()->Run({Binary(program), "--version"}).out, HasSubstr("0.")) << program;
+  }
+}
+
+TEST_F(OperatorTest, OneMacIsLookedUp) {
+  Agent& agent = AddAgent("h1");
+  const std::string mac = agent.host()->Mac("v1");
+  agent.MustCtl({"fdb", "add", "red", "0", "02:00:00:00:00:42", "v1"});
+  EXPECT_THAT(agent.MustCtl({"fdb", "get", "red", "0", "02:00:00:00:00:42"}),
+              AllOf(HasSubstr("static"), HasSubstr("vPort v1")));
+  EXPECT_THAT(agent.Ctl({"fdb", "get", "red", "0", "02:00:00:00:00:43"}).err, HasSubstr("frames for it flood"));
+}
+
+TEST_F(OperatorTest, CaptureDoesNotOverwriteAFile) {
+  Agent& agent = AddAgent("h1");
+  const std::string path = lab().Path("old.erf");
+  WriteFile(path, "mine");
+  EXPECT_THAT(agent.Ctl({"capture", "start", path}).err, HasSubstr("a file or link of that name exists"));
+  EXPECT_EQ(agent.host()->MustRun({"cat", path}), "mine");
+  const RunResult forced = agent.host()->Run({Binary("eoibctl"), "-t", agent.ctl_path(), "--force", "capture", "start", path});
+  EXPECT_TRUE(forced.ok()) << forced.err;
+  agent.MustCtl({"capture", "stop"});
+}
+
+TEST_F(OperatorTest, LogLevelIsSetWhileRunning) {
+  Agent& agent = AddAgent("h1");
+  agent.MustCtl({"log", "set", "warning"});
+  EXPECT_THAT(agent.MustCtl({"reload"}), HasSubstr("nothing to change"));
+  EXPECT_THAT(agent.Log(), testing::Not(HasSubstr("nothing to change")));
+  EXPECT_THAT(agent.Ctl({"log", "set", "loud"}).err, HasSubstr("write info or warning"));
 }
 
 TEST_F(OperatorTest, CaptureRequiresAbsolutePath) {
@@ -94,6 +136,65 @@ TEST_F(OperatorTest, ShowListsHcaVesesAndVPorts) {
                                              HasSubstr("v1"), HasSubstr("v2"), HasSubstr("02:00:00:00:00:77")));
 }
 
+TEST_F(OperatorTest, ShowFollowsTheInterfaceOfAVPort) {
+  Agent& agent = AddAgent("h1");
+  Host* const host = agent.host();
+  EXPECT_THAT(agent.MustCtl({"show"}),
+              ContainsRegex("  vPort v1: tap, MAC [0-9a-f:]+, access VLAN 0, up, link up, MTU [0-9]+, 0 peers\n"));
+  host->MustIp("link set v1 down name x1");
+  EXPECT_THAT(agent.MustCtl({"vport", "show", "v1"}), HasSubstr("access VLAN 0, interface x1, down, link down, MTU "));
+  host->MustIp("link set x1 mtu 1300 up");
+  EXPECT_THAT(agent.MustCtl({"vport", "show"}), HasSubstr("VES red, vPort v1: tap, "));
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
+    return absl::StrContains(agent.MustCtl({"vport", "show"}), ", interface x1, up, link up, MTU 1300, ");
+  }));
+  EXPECT_THAT(agent.MustCtl({"vport", "show", "v1", "-s"}), AllOf(HasSubstr("  received "), HasSubstr("  transmitted_bytes ")));
+  EXPECT_THAT(agent.Ctl({"vport", "show", "v2"}).err, HasSubstr("this host has no vPort \"v2\""));
+}
+
+TEST_F(OperatorTest, ListsOfVesesGroupsAndNeighbors) {
+  auto hosts = AddNumberedAgents(2);
+  ExpectPing(hosts[0]->host(), Address(2));
+  EXPECT_THAT(hosts[0]->MustCtl({"ves", "list"}), ContainsRegex("red +0x8001 +0x[0-9a-f]+ +[0-9]+ +1 +1 +[0-9]+  joined\n"));
+  EXPECT_THAT(hosts[0]->MustCtl({"ves", "show", "red"}), HasSubstr("VES red: P_Key 0x8001"));
+  EXPECT_THAT(hosts[0]->MustCtl({"groups"}),
+              ContainsRegex("VES red\n  flood group ff12:[0-9a-f:]+: joined, MLID 0xc[0-9a-f]+, Q_Key "));
+  const std::string gid = hosts[1]->Shown(", GID "), lid = hosts[1]->Lid();
+  const std::string path =
+      absl::StrCat("  GID ", gid, ": up, host [^,]+, LID ", lid, ", SL 0, rate [0-9.]+ Gb/s, MTU [0-9]+, asked .* ago\n");
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(hosts[0]->MustCtl({"neigh"}), "rate "); }));
+  EXPECT_THAT(hosts[0]->MustCtl({"neigh"}), ContainsRegex(path));
+}
+
+TEST_F(OperatorTest, FdbCommandsTakeTheWordsOfBridge) {
+  Agent& agent = AddAgent("h1");
+  const std::string mac = "02:00:00:00:00:42";
+  agent.MustCtl({"fdb", "add", mac, "dev", "v1"});
+  EXPECT_THAT(agent.MustCtl({"fdb", "show"}),
+              ContainsRegex(absl::StrCat("red +0  ", mac, "  static +-  vPort v1 \\([^/]+/v1\\)\n")));
+  EXPECT_THAT(agent.MustCtl({"fdb", "get", mac}), HasSubstr("static"));
+  EXPECT_THAT(agent.MustCtl({"fdb", "get", mac, "vlan", "0", "ves", "red"}), HasSubstr("static"));
+  EXPECT_THAT(agent.Ctl({"fdb", "add", mac}).err, HasSubstr("name the vPort"));
+  EXPECT_THAT(agent.Ctl({"fdb", "add", mac, "dev", "v2"}).err, HasSubstr("this host has no vPort \"v2\""));
+  EXPECT_THAT(agent.Ctl({"fdb", "add", mac, "via", "v1"}).err, HasSubstr("\"via\" is no word of this command"));
+  EXPECT_THAT(agent.Ctl({"fdb", "add", mac, "dev"}).err, HasSubstr("\"dev\" needs a value"));
+  agent.MustCtl({"fdb", "del", mac, "dev", "v1"});
+  EXPECT_THAT(agent.Ctl({"fdb", "get", mac}).err, HasSubstr("frames for it flood"));
+}
+
+TEST_F(OperatorTest, TheLogTellsOfTheGroupTheCarrierAndTheEnd) {
+  Agent& agent = AddAgent("h1");
+  EXPECT_THAT(agent.Log(), ContainsRegex("VES red: flood group ff12:[0-9a-f:]+: joined, .*; carrier up: v1\n"));
+  EXPECT_EQ(agent.Stop(), 0);
+  EXPECT_THAT(agent.Log(), AllOf(ContainsRegex(absl::StrCat("stopping: signal TERM of process ", getpid(), " \\([^)]+\\)\n")),
+                                 HasSubstr(": left; carrier down: v1\n")));
+  agent.Start();
+  EXPECT_THAT(agent.MustCtl({"exit"}), HasSubstr("stopping"));
+  EXPECT_EQ(agent.Wait(), 0);
+  EXPECT_THAT(agent.Log(), HasSubstr("stopping: the command exit\n"));
+  agent.Start();
+}
+
 TEST_F(OperatorTest, OtherAgentsTheirVPortsAndMacsAreShown) {
   auto hosts = AddNumberedAgents(2);
   ExpectPing(hosts[0]->host(), Address(2));
@@ -107,7 +208,7 @@ TEST_F(OperatorTest, OtherAgentsTheirVPortsAndMacsAreShown) {
   EXPECT_THAT(hosts[0]->MustCtl({"peers"}),
               AllOf(ContainsRegex(" up +incarnation 1, 1 vPorts, 1 MACs, heard .* round trip [0-9.]+.?s\n"),
                     HasSubstr(place + " LID 0x"), HasSubstr("group messages: ")));
-  EXPECT_THAT(hosts[0]->MustCtl({"vport", "show"}),
+  EXPECT_THAT(hosts[0]->MustCtl({"vport", "list"}),
               ContainsRegex("1  v1 +1  this host +0\n +1  v1 +1  [^ ]+ \\([0-9a-f]+\\) +0\n"));
   const std::string before = hosts[0]->Log();
   ASSERT_EQ(hosts[1]->Stop(), 0);
@@ -129,7 +230,7 @@ TEST_F(OperatorTest, MacIsConfiguredOrGeneratedOnceAndKept) {
   EXPECT_EQ(Mac(first).bytes()[0] & 3, 2) << first << " must be a locally administered unicast address";
 
   ASSERT_EQ(agent.Stop(), 0) << agent.Log();
-  EXPECT_FALSE(agent.host()->HasInterface("v1"));
+  for (const char* name : {"v1", "v2", "v3"}) agent.host()->MustIp(absl::StrCat("link delete ", name));
   agent.Start();
   EXPECT_EQ(agent.host()->Mac("v1"), first);
   EXPECT_EQ(agent.host()->Mac("v2"), second);

@@ -7,10 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/lab/resources.h"
 #include "tests/lab/sockets.h"
 #include "tests/lab/steady_ping.h"
 #include "tests/lab/switch_test.h"
-#include "tests/lab/resources.h"
 
 namespace eoib::lab {
 namespace {
@@ -89,9 +89,8 @@ TEST_F(SoftRestartTest, TenRestartsLeaveNothingBehind) {
     } else {
       EXPECT_EQ(agent(2).Stop(), 0) << agent(2).Log();
     }
-    EXPECT_EQ(host(2)->HasInterface("v1"), killed) << "a clean shutdown deletes the interface";
+    EXPECT_TRUE(host(2)->HasInterface("v1")) << "it stays";
     agent(2).Start();
-    if (!killed) host(2)->AddAddress("v1", Address(2) + "/24");
     EXPECT_TRUE(Reaches(host(1), Address(2), absl::Seconds(2), "0.1")) << "restart " << i;
     EXPECT_EQ(agent(2).Lid(), lid);
   }
@@ -113,9 +112,7 @@ TEST_F(RestartTest, AgentStartedRightAfterKillTakesOver) {
   }
 }
 
-// Deleting 600 interfaces one by one took 12 s; one batch takes half a second, and no client hangs meanwhile. (tap_set_test.cc
-// checks without a clock that it is one batch.)
-TEST_F(RestartTest, ShutdownDeletesSixHundredInterfacesInOneBatch) {
+TEST_F(RestartTest, ShutdownWithSixHundredInterfacesIsQuick) {
   Agent& agent = LaunchAgent("h1", WithVPorts(600));
   ASSERT_TRUE(EventuallyTrue(5 * kPatience, [&] { return absl::StrContains(agent.Ctl({"show"}).out, "vPort v600"); }))
       << agent.Log();
@@ -130,8 +127,8 @@ TEST_F(RestartTest, ShutdownDeletesSixHundredInterfacesInOneBatch) {
   }
   EXPECT_EQ(agent.Wait(), 0) << agent.Log();
   EXPECT_LT(Now() - start, absl::Seconds(8));
-  EXPECT_FALSE(agent.host()->HasInterface("v1"));
-  EXPECT_FALSE(agent.host()->HasInterface("v600"));
+  EXPECT_TRUE(agent.host()->HasInterface("v1"));
+  EXPECT_TRUE(agent.host()->HasInterface("v600"));
   agent.Start();
 }
 

@@ -1,10 +1,13 @@
 #!/bin/sh
-# Checks the systemd units in deploy/systemd: systemd understands every line, and each program that they start is built and
-# knows its flags.
+# Checks the systemd units in deploy/systemd: systemd understands every line, each program that they start is built and knows
+# its flags, and systemd's rating of what a service could do if it were taken over is low.
 #
 # check_units.sh BUILD_DIR    checks the units of this tree
 # check_units.sh --self-test  tests the check
 set -eu
+
+# In tenths, of the "exposure level" of systemd-analyze security: 0 is best, 100 is a service that may do everything.
+MOST_EXPOSURE=25
 
 # Prints a line for each mistake in the units in $1, whose programs are in $2.
 find_mistakes() {
@@ -13,24 +16,33 @@ find_mistakes() {
     [ -e "$unit" ] || { echo "$1: no units"; continue; }
     # systemd checks that the program exists, so point to the built one. A template needs an instance name.
     name=$(basename "$unit" | sed 's/@\.service$/@x.service/')
-    sed "s#/usr/local/bin/#$2/#" "$unit" >"$staged/$name"
+    sed "/^Exec/s#/usr/bin/#$2/#" "$unit" >"$staged/$name"
     # systemd-analyze exits with 0 even for a line that it does not know.
     systemd-analyze verify --man=no "$staged/$name" 2>&1 | grep -F -e "$name" -e "$staged" || true
     find_unknown_flags "$unit" "$2"
+    find_exposure "$unit" "$staged/$name"
   done
   rm -rf "$staged"
 }
 
+# find_unknown_flags UNIT DIRECTORY_OF_PROGRAMS
 find_unknown_flags() {
-  command=$(sed -n 's/^ExecStart=//p' "$1")
-  program=$2/$(basename "${command%% *}")
-  [ -x "$program" ] || { echo "$1: starts $program, which is not built"; return; }
-  help=$("$program" --help)
-  for word in $command; do
-    case "$word" in --*) ;; *) continue ;; esac
-    flag=$(echo "$word" | sed 's/^--//; s/=.*//')
-    echo "$help" | grep -q -e "^ *-$flag (" || echo "$1: $(basename "$program") has no flag --$flag"
+  sed -n 's/^ExecStart\(Pre\)\{0,1\}=//p' "$1" | while read -r command; do
+    program=$2/$(basename "${command%% *}")
+    [ -x "$program" ] || { echo "$1: starts $program, which is not built"; continue; }
+    help=$("$program" --help)
+    for word in $command; do
+      case "$word" in --*) ;; *) continue ;; esac
+      flag=$(echo "$word" | sed 's/^--//; s/=.*//')
+      echo "$help" | grep -q -e "^ *-$flag (" || echo "$1: $(basename "$program") has no flag --$flag"
+    done
   done
+}
+
+# find_exposure UNIT STAGED_UNIT
+find_exposure() {
+  systemd-analyze security --offline=yes --no-pager --threshold=$MOST_EXPOSURE "$2" >"$2.exposure" 2>&1 && return
+  echo "$1: exposed more than ${MOST_EXPOSURE%?}.${MOST_EXPOSURE#?}: $(tail -n 1 "$2.exposure"); see systemd-analyze security --offline=yes $1"
 }
 
 check() {
@@ -42,9 +54,9 @@ check() {
   echo "units: systemd and the programs understand them"
 }
 
-# expect WHAT TEXT UNIT_LINES: for a unit with these lines the check prints TEXT (empty: nothing).
+# expect WHAT TEXT UNIT_LINES [HARDENING]: for a unit with these lines the check prints TEXT (empty: nothing).
 expect() {
-  printf '[Service]\n%b\n' "$3" >"$directory/units/a@.service"
+  printf '[Service]\n%b\n%b\n' "$3" "${4-$HARDENING}" >"$directory/units/a@.service"
   output=$(find_mistakes "$directory/units" "$directory/bin" 2>&1)
   if [ -z "$2" ] && [ -z "$output" ]; then return; fi
   if [ -n "$2" ] && echo "$output" | grep -q -F -e "$2"; then return; fi
@@ -52,17 +64,25 @@ expect() {
   failed=1
 }
 
+# Enough for the bound.
+HARDENING='DynamicUser=yes\nPrivateDevices=yes\nPrivateNetwork=yes\nPrivateUsers=yes\nProtectClock=yes\nProtectControlGroups=yes
+ProtectHome=yes\nProtectHostname=yes\nProtectKernelLogs=yes\nProtectKernelModules=yes\nProtectKernelTunables=yes
+CapabilityBoundingSet=\nRestrictNamespaces=yes\nRestrictAddressFamilies=AF_UNIX\nSystemCallFilter=@system-service
+SystemCallFilter=~@privileged @resources'
+
 test_check() {
   directory=$(mktemp -d)
   mkdir "$directory/units" "$directory/bin"
   printf '#!/bin/sh\necho "    -name (what it is called) type: string"\n' >"$directory/bin/program"
   chmod +x "$directory/bin/program"
-  expect "a good unit" "" 'ExecStart=/usr/local/bin/program --name=%i'
-  expect "a key that systemd does not have" "Unknown key" 'ExecStart=/usr/local/bin/program\nLimitMemory=1'
-  expect "a value that it does not take" "Failed to parse" 'ExecStart=/usr/local/bin/program\nRestart=sometimes'
-  expect "a flag that the program does not have" "program has no flag --nam" 'ExecStart=/usr/local/bin/program --nam=%i'
-  expect "a flag in another's help text" "program has no flag --string" 'ExecStart=/usr/local/bin/program --string'
-  expect "a program that is not built" "which is not built" 'ExecStart=/usr/local/bin/other'
+  expect "a good unit" "" 'ExecStart=/usr/bin/program --name=%i'
+  expect "a key that systemd does not have" "Unknown key" 'ExecStart=/usr/bin/program\nLimitMemory=1'
+  expect "a value that it does not take" "Failed to parse" 'ExecStart=/usr/bin/program\nRestart=sometimes'
+  expect "a flag that the program does not have" "program has no flag --nam" 'ExecStart=/usr/bin/program --nam=%i'
+  expect "a flag in another's help text" "program has no flag --string" 'ExecStart=/usr/bin/program --string'
+  expect "a flag of another command" "program has no flag --check" 'ExecStartPre=/usr/bin/program --check\nExecStart=/usr/bin/program'
+  expect "a program that is not built" "which is not built" 'ExecStart=/usr/bin/other'
+  expect "a service that may do everything" "exposed more than 2.5" 'ExecStart=/usr/bin/program' ''
   rm "$directory/units/a@.service"
   [ "$(find_mistakes "$directory/units" "$directory/bin")" = "$directory/units: no units" ] || { echo "self-test: no units"; failed=1; }
   rm -rf "$directory"

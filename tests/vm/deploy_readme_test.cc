@@ -75,7 +75,7 @@ class DeployReadmeTest : public InfinibandTest {
     EXPECT_EQ(LineOf(unit, "Environment=EOIB_HCA="), "verbs:mlx5_0/1");
     Argv argv = {"prlimit", "--memlock=unlimited:unlimited", "setpriv", "--bounding-set=-all,+net_admin,+net_raw"};
     for (absl::string_view word : absl::StrSplit(LineOf(unit, "ExecStart="), ' ')) {
-      argv.push_back(absl::StrReplaceAll(word, {{"/usr/local/bin/eoibd", Binary("eoibd")},
+      argv.push_back(absl::StrReplaceAll(word, {{"/usr/bin/eoibd", Binary("eoibd")},
                                                 {"${EOIB_HCA}", absl::StrCat("verbs:", IbSubnet::Device(adapter), "/1")}}));
     }
     // Separate directories for each host, because the hosts share this machine's files.
