@@ -182,7 +182,7 @@ TEST_F(AgentProtocolTest, LaterOfTwoClaimantsStopsAfterFiveLostClaims) {
   Host *h1 = AddHost("h1", kOneVes), *h2 = AddHost("h2", kOneVes), *h3 = AddHost("h3", kOneVes);
   ASSERT_TRUE(AllJoined());
   ASSERT_TRUE(Speaks(h1, kC, h3));
-  ASSERT_TRUE(Until([&] { return h2->OriginOf(kC) == "announced"; })) << "h2 would not know that it came later";
+  ASSERT_TRUE(IsAnnounced(h2, kC, h1)) << "h2 would not know that it came later";
   const auto is_told = [](Host* host, Host* other) {
     const std::string events = host->Command("fdb/monitor", {"blue"});
     return absl::StrContains(events, absl::StrCat("duplicate  MAC ", kC.ToString(), " in VLAN 0 is on this host and on ")) &&

@@ -330,8 +330,9 @@ std::set<std::string> SocketFiles(const std::string& directory) {
 TEST_F(FailureToleranceTest, RestartAfterKillOfAllTakesOverLeftovers) {
   StartHosts();
   const std::set<std::string> sockets = SocketFiles(lab().directory());
-  EXPECT_THAT(sockets, UnorderedElementsAre("fabric/fabricd.ctl", "fabric/fabricd.sock", "h1/run/eoibd.ctl", "h2/run/eoibd.ctl",
-                                            "h3/run/eoibd.ctl"));
+  EXPECT_THAT(sockets, UnorderedElementsAre("fabric/fabricd.ctl", "fabric/fabricd.ro.ctl", "fabric/fabricd.sock",
+                                            "h1/run/eoibd.ctl", "h1/run/eoibd.ro.ctl", "h2/run/eoibd.ctl",
+                                            "h2/run/eoibd.ro.ctl", "h3/run/eoibd.ctl", "h3/run/eoibd.ro.ctl"));
   for (const int number : {kA, kB, kC}) agent(number).Kill(SIGKILL);
   soft_fabric().Kill(SIGKILL);
   // Left are stale socket files, and interfaces, which keep their addresses for the successor. Rings are memfds, and end with

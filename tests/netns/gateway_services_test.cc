@@ -268,7 +268,7 @@ class GatewayScanTest : public GatewayTest, public testing::WithParamInterface<b
     for (const auto& [from, to] : {std::pair(ethernet_host(2), AddressOf(12)), std::pair(ipoib_host(2), AddressOf(2))}) {
       const PingAnswers answers = Ping(from, to, 50, "0.02");
       EXPECT_LE(answers.lost.size(), 2u) << "of 50 " << answers.log << "\n"
-                                          << gateway()->MustCtl({"gateway", "drops"}) << IpoibDrops();
+                                         << gateway()->MustCtl({"gateway", "drops"}) << IpoibDrops();
     }
   }
   // Checks that `counter` has grown no faster than the gateway's rate limit since `begin`.

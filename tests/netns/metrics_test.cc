@@ -210,7 +210,7 @@ TEST_F(SoftMonitoringTest, GroupMayUseTheReadOnlySocket) {
   }
   const RunResult stranger = As("65534", host, rundir, {"show"});
   EXPECT_EQ(stranger.exit_code, 1);
-  EXPECT_THAT(stranger.err, HasSubstr("Members of the group eoib may use the read-only socket"));
+  EXPECT_THAT(stranger.err, HasSubstr("members of the group eoib may use the read-only socket"));
   EXPECT_TRUE(host->Run({Binary("eoibctl"), "--rundir=" + rundir, "exit"}).ok());
   EXPECT_EQ(agent->Wait(), 0);
 }

@@ -68,7 +68,8 @@ TEST_F(NetdevTest, HostBehindANetdevReachesATap) {
   ExpectPing(behind_, "10.0.0.2");
   ExpectPing(second_->host(), "10.0.0.1");
   EXPECT_THAT(Show(), HasSubstr("vPort v1: netdev v1, MTU 1500, access VLAN 0, 1 peers\n"));
-  EXPECT_TRUE(second_->KnowsAnnounced(behind_->Mac("e0"))) << "the MAC behind it is announced";
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return second_->KnowsAnnounced(behind_->Mac("e0")); }))
+      << "the MAC behind it is announced";
   EXPECT_FALSE(second_->Knows(h1_->Mac("v1"))) << "its own MAC is not";
   EXPECT_EQ(first_->Drop("same_port"), 0u) << "own frames do not come back";
 }

@@ -155,6 +155,8 @@ TEST_F(OperatorTest, ShowFollowsTheInterfaceOfAVPort) {
 TEST_F(OperatorTest, ListsOfVesesGroupsAndNeighbors) {
   auto hosts = AddNumberedAgents(2);
   ExpectPing(hosts[0]->host(), Address(2));
+  const auto knows_other = [&] { return absl::StrContains(hosts[0]->MustCtl({"neigh"}), ": up, host "); };
+  EXPECT_TRUE(EventuallyTrue(kPatience, knows_other));
   EXPECT_THAT(hosts[0]->MustCtl({"ves", "list"}), ContainsRegex("red +0x8001 +0x[0-9a-f]+ +[0-9]+ +1 +1 +[0-9]+  joined\n"));
   EXPECT_THAT(hosts[0]->MustCtl({"ves", "show", "red"}), HasSubstr("VES red: P_Key 0x8001"));
   EXPECT_THAT(hosts[0]->MustCtl({"groups"}),

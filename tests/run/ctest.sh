@@ -44,6 +44,7 @@ ctest_in() {
   local build=$1 environment=$2 temporary status
   shift 2
   scratch temporary
+  chmod 755 "$temporary"  # some tests try what another user may do
   # shellcheck disable=SC2086
   (cd "$build" && env $environment TMPDIR="$temporary" TEST_TMPDIR="$temporary" ctest --no-tests=error "$@") 2>&1
   status=$?
