@@ -100,13 +100,13 @@ TEST_F(EoibctlTest, AnswersInJson) {
 TEST_F(EoibctlTest, FdbShowJoinsTheAnswersOfALargeFdbInJson) {
   CommandRegistry registry;
   const auto part = [](const char* name, int entry, bool has_more) {
-    Json ves = {{"name", name}, {"entries", {{{"vlan", entry}}}}};
+    Json ves = {{"name", name}, {"entries", Json::array({{{"vlan", entry}}})}};
     if (has_more) ves["next"] = {{"vlan", entry}, {"mac", "m"}};
     return ves;
   };
   registry.Register({"fdb/show", "", "", 0, 3, [part](const CommandRegistry::Arguments& arguments) {
                        const int next = arguments.empty() ? 1 : std::stoi(arguments[1]) + 1;
-                       Json veses = {part("a", next, next < 3)};
+                       Json veses = Json::array({part("a", next, next < 3)});
                        if (arguments.empty()) veses.push_back(part("b", 9, false));
                        return Answer({{"veses", veses}}, [](const Json&) { return std::string(); });
                      }});

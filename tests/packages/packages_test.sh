@@ -217,6 +217,7 @@ test_upgrade() {
   wait_for_restart eoibd "$pid"
   wait_for_status eoibd "forwarding on *joined: 1 of 1*"
   [ "$(interface_index)" = "$index" ] || fail "the upgrade replaced the interface"
+  expect "the new agent knows the MACs of the old one" sh -c 'journalctl -u eoibd | grep -E "restored [0-9]+ of the [0-9]+ MACs that the last run saved"'
   wait_for_restart eoib-ipoib@ib0 "$ipoib"
   [ "$(property eoib-fabricd ActiveState)" = active ] || fail "the upgrade stopped eoib-fabricd"
   [ "$(property eoib-gateway ActiveState)" = inactive ] || fail "the upgrade started eoib-gateway"
@@ -229,8 +230,8 @@ test_networkd() {
   on sh -c 'printf "[Match]\nName=*\n[Network]\nDHCP=yes\n" >/etc/systemd/network/99-all.network'
   expect "start networkd" systemctl start systemd-networkd
   eventually "networkd takes another interface" sh -c 'grep 99-all.network /run/systemd/netif/links/$(cat /sys/class/net/ib0/ifindex)'
-  eventually "networkd leaves the interface alone" sh -c 'grep 60-eoib.network /run/systemd/netif/links/$(cat /sys/class/net/web0/ifindex)'
-  expect "networkd leaves the interface alone" grep ADMIN_STATE=unmanaged "/run/systemd/netif/links/$(interface_index)"
+  # 99-all.network fits it, too, so only our file can have networkd leave it alone.
+  eventually "networkd leaves the interface alone" grep -x ADMIN_STATE=unmanaged "/run/systemd/netif/links/$(interface_index)"
   expect "stop networkd" systemctl stop systemd-networkd
 }
 
@@ -245,8 +246,8 @@ test_removal() {
   expect "a removal leaves the state" test -e /var/lib/eoib/vports.json
   expect "purge" dpkg --purge eoib-gateway eoib-tools eoib-agent
   if on ip link show web0 >/dev/null 2>&1; then fail "a purge leaves the interface"; fi
-  # The group stays, as accounts of packages do.
-  on find / -xdev \( -path /packages -o -path /proc -o -path /var/lib/dpkg -o -path /var/log \) -prune -o -name '*eoib*' -print >"$work/left"
+  # The group stays, as accounts of packages do. /etc/default has the operator's own files.
+  on find / -xdev \( -path /etc/default -o -path /packages -o -path /proc -o -path /var/lib/dpkg -o -path /var/log \) -prune -o -name '*eoib*' -print >"$work/left"
   [ ! -s "$work/left" ] || fail "a purge leaves $(paste -sd' ' "$work/left")"
   expect "no unit has failed" sh -c '! systemctl --failed --no-legend --plain | grep .'
 }

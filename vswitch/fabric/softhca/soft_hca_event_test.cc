@@ -34,7 +34,9 @@ TEST_F(SoftHcaTest, AnArmedQueueRaisesOneEvent) {
   EXPECT_EQ(TakeEvent(&b), EAGAIN);
   EXPECT_FALSE(IsReadable(b.channel()->fd));
   ASSERT_EQ(a.Send(b.Address(), "2"), 0);
-  EXPECT_FALSE(IsReadable(b.channel()->fd, 20)) << "one event for one arming";
+  // The doorbell may ring for another reason, such as a new ring; that is no event.
+  IsReadable(b.channel()->fd, 20);
+  EXPECT_EQ(TakeEvent(&b), EAGAIN) << "one event for one arming";
   EXPECT_EQ(b.Receive().payload, "1");
   EXPECT_EQ(b.Receive().payload, "2");
 }
