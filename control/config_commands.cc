@@ -91,7 +91,7 @@ void ConfigCommands::Register(CommandRegistry* registry) {
                       [this](const Arguments&) { return Reload(); }});
   registry->Register({"config/diff", "", "what a reload would change, and what is not saved yet", 0, 0,
                       [this](const Arguments&) { return Diff(); }});
-  registry->Register({"config/save", "", "write the changes of ves and vport commands into the files", 0, 0,
+  registry->Register({"config/save", "", "write the changes of commands into the files", 0, 0,
                       [this](const Arguments&) { return Save(); }});
   registry->RegisterText("config/show", "the present configuration, also what is not saved yet", [this] {
     return Answer({{"config", text_.text()}}, [](const Json& json) { return TextOf(json, "config"); });

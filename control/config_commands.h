@@ -1,4 +1,4 @@
-// ConfigCommands: an operator's changes of the configuration while the program runs: `ves` and `vport` `add|set|del`, `reload`
+// ConfigCommands: an operator's changes of the configuration while the program runs: `ves`, `vport` and `gateway` `add|set|del`, `reload`
 // (also SIGHUP), and `config diff|save|show`. Each change is checked as a whole file would be; then all of it is applied, or
 // nothing.
 //
@@ -25,7 +25,7 @@ class ConfigCommands {
   struct Source {
     std::function<absl::StatusOr<ConfigText>()> load;  // the files, as they are now
     std::function<absl::StatusOr<AgentConfig>(const ConfigText&)> parse;
-    std::vector<std::string> kinds;  // of tables that have commands: "ves", "vport"
+    std::vector<std::string> kinds;  // of tables that have commands: "ves", "vport", "gateway"
   };
 
   // `text` is what `agent` runs with. `agent` outlives the object.

@@ -99,7 +99,7 @@ absl::Status Run() {
   ConfigCommands configuration(*text,
                                {[] { return LoadGatewaysConfigText(FLAGS_config); },
                                 [&known](const ConfigText& changed) { return Parse(changed, &known); },
-                                {"ves"}},
+                                {"ves", "gateway"}},
                                agent.get());
   configuration.Register((*daemon)->commands());
   (*daemon)->SetReloader([&configuration] { configuration.Reload().IgnoreError(); });

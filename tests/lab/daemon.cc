@@ -25,6 +25,7 @@ void Daemon::Launch() {
   argv.push_back(absl::StrCat("--rundir=", directory_, "/run"));
   argv.insert(argv.end(), flags_.begin(), flags_.end());
   process_ = host_->Start(argv);
+  has_stopped_ = false;
 }
 
 std::string Daemon::ctl_path() const { return absl::StrCat(directory_, "/run/", program_, ".ctl"); }
@@ -44,7 +45,11 @@ void Daemon::Terminate() {
   Kill(SIGTERM);
 }
 
-int Daemon::Wait() { return process_->Wait().value_or(-1); }
+int Daemon::Wait() {
+  const int code = process_->Wait().value_or(-1);
+  has_stopped_ = code == 0;
+  return code;
+}
 
 int Daemon::Stop() {
   Terminate();

@@ -34,6 +34,8 @@ class Daemon {
   // The exit code; -1 if it does not end in time.
   int Wait();
   int Stop();  // Terminate and Wait
+  // Whether the test has stopped it, in order, and not launched it again.
+  bool HasStopped() const { return has_stopped_; }
   bool Alive() { return process_ != nullptr && process_->Alive(); }
   pid_t pid() const { return process_->pid(); }
   std::string Log() const { return process_->Log(); }
@@ -57,6 +59,7 @@ class Daemon {
   const Argv flags_;
   const std::string directory_;
   std::unique_ptr<Process> process_;
+  bool has_stopped_ = false;
 };
 
 }  // namespace eoib::lab

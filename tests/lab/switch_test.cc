@@ -16,7 +16,9 @@ namespace eoib::lab {
 
 void SwitchTest::TearDown() {
   if (fabric_ != nullptr) fabric_->Resume();
-  for (const std::unique_ptr<Agent>& agent : agents_) agent->Kill(SIGCONT);
+  for (const std::unique_ptr<Agent>& agent : agents_) {
+    if (!agent->HasStopped()) agent->Kill(SIGCONT);
+  }
   for (const std::unique_ptr<Agent>& agent : agents_) {
     if (agent->Alive()) ExpectConservation(agent.get());
   }

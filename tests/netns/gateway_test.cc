@@ -2,6 +2,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <string>
 #include <thread>
 
@@ -22,6 +23,7 @@
 namespace eoib::lab {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -307,6 +309,20 @@ TEST_F(GatewayIpTest, ReloadChangesAGatewayOrNothing) {
   EXPECT_THAT(gateway()->MustCtl({"gateway", "show"}), HasSubstr("gw1"));
   WriteFile(file, before + "priority = 42\n");
   EXPECT_THAT(gateway()->MustCtl({"reload"}), HasSubstr("remove vPort gw1"));
+
+  // The same by commands, saved, and by a drop-in.
+  EXPECT_THAT(gateway()->MustCtl({"gateway", "add", "gw1", "ves=red", "vlan=9", "pkey=0x8001"}), HasSubstr("add vPort gw1"));
+  EXPECT_THAT(gateway()->Ctl({"gateway", "set", "gw1", "vlan=0", "pkey=0x8002"}).err, HasSubstr("two are a loop"));
+  EXPECT_THAT(gateway()->MustCtl({"gateway", "set", "gw1", "priority=7"}), HasSubstr("replace vPort gw1"));
+  gateway()->MustCtl({"config", "save"});
+  EXPECT_THAT(gateway()->host()->MustRun({"cat", file}), AllOf(HasSubstr("priority = 42"), HasSubstr("priority = 7")));
+  gateway()->MustCtl({"gateway", "del", "gw1"});
+  EXPECT_THAT(gateway()->MustCtl({"config", "diff"}), HasSubstr("add vPort gw1"));
+  gateway()->MustCtl({"config", "save"});
+  std::filesystem::create_directory(gateway()->directory() + "/eoib-gateway.d");
+  WriteFile(gateway()->directory() + "/eoib-gateway.d/gw2.toml",
+            "[[gateway]]\nname = \"gw2\"\nves = \"red\"\nvlan = 9\npkey = 0x8001\n");
+  EXPECT_THAT(gateway()->MustCtl({"reload"}), HasSubstr("add vPort gw2"));
   ping.ExpectNoLoss();
 }
 

@@ -48,6 +48,7 @@ check_names() {
   offers "vlan vport sticky" "${ctl[@]}" fdb flush blue ""
   offers "v1" "${ctl[@]}" fdb flush blue vport ""
   offers "gw0" "${ctl[@]}" -t eoib-gateway gateway stats ""
+  offers "gw0" "${ctl[@]}" -t eoib-gateway gateway set ""
   offers "vlan= vport=" "${ctl[@]}" capture start /x v
   offers "info warning" "${ctl[@]}" log set ""
   offers "up" "${ctl[@]}" -t fabricd link h1 u
