@@ -3,10 +3,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -29,6 +31,19 @@ void CheckPartition(const Partition& partition) {
   EOIB_CHECK(!stranger.has_value() || stranger->SamePartition(partition.pkey));
 }
 
+size_t Lines(const std::string& text) { return static_cast<size_t>(std::count(text.begin(), text.end(), '\n')); }
+
+// A line for each partition that differs.
+void CheckDiff(const std::vector<Partition>& partitions) {
+  EOIB_CHECK(DiffPartitions(partitions, partitions).empty());
+  EOIB_CHECK(Lines(DiffPartitions({}, partitions)) == partitions.size());
+  EOIB_CHECK(Lines(DiffPartitions(partitions, {})) == partitions.size());
+  std::vector<Partition> changed = partitions;
+  changed[0].all = changed[0].all == Membership::kFull ? Membership::kLimited : Membership::kFull;
+  const std::string diff = DiffPartitions(partitions, changed);
+  EOIB_CHECK(Lines(diff) == 1 && absl::StrContains(diff, changed[0].ToString()));
+}
+
 void CheckAccepted(const SubnetConfig& config) {
   EOIB_CHECK(!config.partitions.empty() && config.partitions.size() <= kMaxPKeys);
   std::set<PKey> pkeys;
@@ -37,6 +52,7 @@ void CheckAccepted(const SubnetConfig& config) {
     CheckPartition(partition);
   }
   EOIB_CHECK(pkeys.count(kDefaultPKey) == 1);
+  CheckDiff(config.partitions);
 }
 
 // Loads the same text from a file.
