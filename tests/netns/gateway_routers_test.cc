@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "tests/lab/servers.h"
 #include "tests/netns/gateway_test_fixture.h"
+#include "vswitch/wire/ip/ip_address.h"
 
 namespace eoib::lab {
 namespace {
@@ -51,6 +52,17 @@ class GatewayRouterTest : public GatewayTest {
     ipoib_daemon(number)->WaitUntil({"show"}, [&](const std::string& show) {
       return count(show, "address fd00:") == 2 && !absl::StrContains(show, ": tentative");
     });
+  }
+  // Waits until the gateway's file has every address that it knows, which takes a tenth of a second.
+  void WaitUntilSaved() {
+    EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
+      const std::string saved = ReadFile(gateway()->directory() + "/state/gateway-gw0.json");
+      for (absl::string_view word : absl::StrSplit(gateway()->MustCtl({"gateway", "neigh", "show"}), absl::ByAnyChar(" \n"))) {
+        const bool is_address = IpAddr::Parse(word).ok();
+        if (is_address && !absl::StrContains(saved, absl::StrCat("\"", word, "\""))) return false;
+      }
+      return !saved.empty();
+    }));
   }
   // Retries, because the duplicate address detection of `from` takes a second.
   static void ExpectToReach(Host* from, const std::string& to) {
@@ -96,6 +108,7 @@ TEST_F(GatewayRouterTest, GatewayRestartKeepsDefaultRoutesOfHosts) {
   ExpectDefaultRoute(ipoib_host(1));
   WaitForAdvertisedAddress(1);
   ExpectToReach(ipoib_host(1), kElsewhere6);
+  WaitUntilSaved();
   radvd_->Kill(SIGKILL);  // so that no advertisement can repair it
   gateway()->Kill(SIGKILL);
   gateway()->Wait();
