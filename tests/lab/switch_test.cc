@@ -13,6 +13,16 @@
 #include "tests/lab/packet_socket.h"
 
 namespace eoib::lab {
+namespace {
+
+// Until duplicate address detection is over.
+void WaitForAddress(Host* host, const std::string& address) {
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
+    return absl::StrContains(host->MustIp("-6 address show dev v1 -tentative"), address + "/");
+  })) << address;
+}
+
+}  // namespace
 
 void SwitchTest::TearDown() {
   if (fabric_ != nullptr) fabric_->Resume();
@@ -72,6 +82,7 @@ std::vector<Agent*> SwitchTest::AddNumberedAgents(int count, const AgentSpec& sp
     agent->host()->AddAddress("v1", Address(i) + "/24");
     if (options.ipv6) agent->host()->AddAddress("v1", Address6(i) + "/64");
   }
+  for (int i = 1; i <= count && options.ipv6; ++i) WaitForAddress(added[i - 1]->host(), Address6(i));
   return added;
 }
 
