@@ -4,7 +4,7 @@
 #   tests/run.sh [LABEL...]         the tests with these labels (unit, netns, softhca, ...), or all but vm-all and packages, in
 #                                   build/
 #   tests/run.sh --all [LABEL...]   also: builds the benchmarks, runs all scenarios in the virtual machine (vm-all), tests
-#                                   packages, sanitizers (build-asan, build-tsan), five minutes of fuzzing (build-asan), and
+#                                   packages, sanitizers (build-asan, build-tsan), fuzzing for some minutes (build-asan), and
 #                                   measures coverage: of the codecs by the fuzz corpora, of the code for real HCAs by the
 #                                   tests (build-coverage)
 #
