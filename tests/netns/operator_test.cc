@@ -141,7 +141,8 @@ TEST_F(OperatorTest, ShowFollowsTheInterfaceOfAVPort) {
   Host* const host = agent.host();
   EXPECT_THAT(agent.MustCtl({"show"}),
               ContainsRegex("  vPort v1: tap, MAC [0-9a-f:]+, access VLAN 0, up, link up, MTU [0-9]+, 0 peers\n"));
-  host->MustIp("link set v1 down name x1");
+  host->MustIp("link set v1 down");
+  host->MustIp("link set v1 name x1");  // before Linux 6.2 only an interface that is down can be renamed
   EXPECT_THAT(agent.MustCtl({"vport", "show", "v1"}), HasSubstr("access VLAN 0, interface x1, down, link down, MTU "));
   host->MustIp("link set x1 mtu 1300 up");
   EXPECT_THAT(agent.MustCtl({"vport", "show"}), HasSubstr("VES red, vPort v1: tap, "));
