@@ -261,9 +261,9 @@ void Forwarder::AdmitFromFabric() {
 }
 
 void Forwarder::Canonicalise() {
-  batch_.KeepIf([this](Packet* packet) {
+  batch_.KeepIf([this, mtu = mtu()](Packet* packet) {
     fdb_->Prefetch(packet->destination);
-    return CanonicaliseOne(*pool_, packet);
+    return CanonicaliseOne(pool_, mtu, packet);
   });
   Passed(Stage::kCanonicalise);
 }

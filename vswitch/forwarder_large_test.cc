@@ -248,6 +248,36 @@ TEST_F(ForwarderLargeTest, TheTailOfAFrameThatFitsADatagramIsInIt) {
   EXPECT_EQ(h1_->counters().segments_sent.value(), 0u);
 }
 
+// Such frames come from interfaces whose MTU is larger than the VES's. They were dropped, and larger ones were not.
+TEST_F(ForwarderLargeTest, AFrameThatItsTagMakesLongerThanADatagramIsSegmented) {
+  Connect(kTakesSegments, {}, Access(10));
+  uint64_t segments = 0;
+  for (size_t size = kMtu - 6; size <= kMtu + 2; ++size) {
+    SCOPED_TRACE(size);
+    const Bytes frame = MakeFrame(kB, kA, -1, size - kEthernetHeaderSize);
+    const auto got = Send(frame, {}, {});
+    ASSERT_THAT(got, SizeIs(1));
+    EXPECT_EQ(got[0].bytes, frame);
+    segments += size + kVlanTagSize > kMtu ? 2 : 0;
+  }
+  EXPECT_EQ(h1_->counters().segments_sent.value(), segments);
+  SuperFrameShape shape{.udp = true};
+  shape.payload = kMtu - HeaderSizeOf(shape);
+  ChecksumRequest request;
+  const Bytes udp = MakeSuperFrame(shape, &request);
+  const auto got = Send(udp, request, {});
+  ASSERT_THAT(got, SizeIs(1));
+  EXPECT_EQ(got[0].bytes, udp);
+  EXPECT_EQ(got[0].checksum, request);
+}
+
+TEST_F(ForwarderLargeTest, AFrameThatItsTagMakesTooLongForAPeerWithoutSegmentsIsCounted) {
+  Connect({}, {}, Access(10));
+  EXPECT_THAT(Send(MakeFrame(kB, kA, -1, kMtu - kEthernetHeaderSize), {}, {}), IsEmpty());
+  EXPECT_EQ(h1_->dropped(DropReason::kNotSegmentable), 1u);
+  EXPECT_EQ(h1_->dropped(DropReason::kTooLarge), 0u);
+}
+
 TEST_F(ForwarderLargeTest, RefusesSuperFramesThatAreNone) {
   Connect(kTakesSegments);
   SuperFrameShape shape{.payload = 9000};

@@ -108,13 +108,28 @@ inline DropReason PrepareLarge(const BufferPool& pool, Packet* packet) {
   return !super_frame && CompleteLargeChecksum(pool, &frame) ? DropReason::kNone : DropReason::kBadChecksumRequest;
 }
 
-// Whether segments, or a datagram of a VES with this MTU, can carry the frame with a tag of `tag` bytes more.
+// Whether segments, or a datagram of a VES with this MTU, can carry the frame with a tag of `tag` bytes more. A frame that the
+// tag makes longer than a datagram becomes a large one (SplitTagged).
 inline bool Fits(const Frame& frame, size_t tag, uint32_t mtu) {
-  return frame.total() + tag <= (frame.IsLarge() ? kLargestSuperFrame : mtu);
+  return frame.IsLarge() ? frame.total() + tag <= kLargestSuperFrame : frame.length <= mtu;
 }
 
-// Brings a frame from a port into its fabric form: tag, minimum size, checksum.
-inline DropReason CanonicaliseOne(const BufferPool& pool, Packet* packet) {
+// Moves the end of a frame, which an inserted tag has made longer than a datagram, into a second buffer, so that it has the
+// layout of a larger frame. False if no buffer is free.
+inline bool SplitTagged(BufferPool* pool, uint32_t mtu, Frame* frame) {
+  const BufferId next = pool->Allocate();
+  if (ABSL_PREDICT_FALSE(next.IsNone())) return false;
+  const auto piece = static_cast<uint32_t>(mtu - kSegmentExtensionSize);
+  frame->rest = frame->length - piece;
+  frame->length = piece;
+  frame->buffers = 2;
+  std::memcpy(pool->Frame(next), frame->data + piece, frame->rest);
+  pool->Append(frame->buffer, next, pool->Frame(next), frame->rest);
+  return true;
+}
+
+// Brings a frame from a port into its fabric form: tag, minimum size, checksum. `mtu` is the VES MTU.
+inline DropReason CanonicaliseOne(BufferPool* pool, uint32_t mtu, Packet* packet) {
   const Vid vid = packet->source.vid();
   if (vid != packet->ethernet.vid) {
     if (packet->ethernet.tagged) {
@@ -125,9 +140,11 @@ inline DropReason CanonicaliseOne(const BufferPool& pool, Packet* packet) {
       packet->frame.length += kVlanTagSize;
       packet->frame.checksum.start += packet->frame.checksum.needed ? kVlanTagSize : 0;
       packet->ethernet.tagged = true;
+      const bool grown = !packet->frame.IsLarge() && packet->frame.length > mtu;
+      if (ABSL_PREDICT_FALSE(grown) && !SplitTagged(pool, mtu, &packet->frame)) return DropReason::kNoBuffer;
     }
   }
-  if (packet->frame.IsLarge()) return PrepareLarge(pool, packet);
+  if (packet->frame.IsLarge()) return PrepareLarge(*pool, packet);
   PadToMinimum(&packet->frame, packet->ethernet.tagged);
   if (!packet->frame.checksum.needed) return DropReason::kNone;
   if (!PrepareChecksum(packet->frame.bytes(), packet->frame.checksum, &packet->vouched)) return DropReason::kBadChecksumRequest;

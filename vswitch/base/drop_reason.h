@@ -44,7 +44,8 @@ enum class DropSide : uint8_t { kIngress, kEgress };
   X(kOwnMulticast, "own_multicast", kIngress, "copy of a multicast from this agent, which the HCA loops back; harmless")      \
   X(kInjectQueueFull, "inject_queue_full", kIngress,                                                                          \
     "announcement of an interface's MAC address, not sent because the worker's queue was full")                               \
-  X(kNoBuffer, "no_buffer", kIngress, "announcement or message of this agent, not sent because no buffer was free")           \
+  X(kNoBuffer, "no_buffer", kIngress,                                                                                         \
+    "announcement or message of this agent, or frame that its VLAN tag makes too long: no buffer was free")                   \
   X(kSamePort, "same_port", kIngress, "the destination is behind the port that the frame came from")                          \
   X(kFabricToFabric, "fabric_to_fabric", kIngress,                                                                            \
     "frame from the fabric for a MAC address that is on the fabric, not behind this agent")                                   \
