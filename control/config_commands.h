@@ -1,6 +1,6 @@
-// ConfigCommands: an operator's changes of the configuration while the program runs: `ves`, `vport` and `gateway` `add|set|del`, `reload`
-// (also SIGHUP), and `config diff|save|show`. Each change is checked as a whole file would be; then all of it is applied, or
-// nothing.
+// ConfigCommands: an operator's changes of the configuration while the program runs: `ves`, `vport`, `gateway` and `uplink`
+// `add|set|del`, `reload` (also SIGHUP), and `config diff|save|show`. Each change is checked as a whole file would be; then all
+// of it is applied, or nothing.
 //
 // Control thread.
 #ifndef EOIB_CONTROL_CONFIG_COMMANDS_H_
@@ -25,7 +25,7 @@ class ConfigCommands {
   struct Source {
     std::function<absl::StatusOr<ConfigText>()> load;  // the files, as they are now
     std::function<absl::StatusOr<AgentConfig>(const ConfigText&)> parse;
-    std::vector<std::string> kinds;  // of tables that have commands: "ves", "vport", "gateway"
+    std::vector<std::string> kinds;  // of tables that have commands: "ves", "vport", "gateway", "uplink"
   };
 
   // `text` is what `agent` runs with. `agent` outlives the object.

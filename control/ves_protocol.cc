@@ -367,6 +367,30 @@ void VesProtocol::NoteUnreachable(VPortId vport) {
   for (const PeerAddress& address : agent->InUse()) engine_.NoteUnreachable(address);
 }
 
+std::vector<FdbKey> VesProtocol::MacsBehind(const Gid& gid, const std::string& vport, const VlanSet& vlans) const {
+  std::vector<FdbKey> keys;
+  for (const auto& [id, agent] : engine_.agents()) {
+    const AgentView& view = agent->view();
+    const bool is_at = std::any_of(view.addresses.begin(), view.addresses.end(),
+                                   [&gid](const auto& address) { return address.first.gid == gid; });
+    if (!is_at) continue;
+    for (const auto& [key, mac] : view.macs) {
+      const auto behind = view.vports.find(mac.vport);
+      if (vlans.Contains(key.vid()) && behind != view.vports.end() && behind->second.name == vport) keys.push_back(key);
+    }
+  }
+  return keys;
+}
+
+void VesProtocol::GiveUp(const VlanSet& vlans, VPortId vport) {
+  std::vector<FdbKey> keys;
+  fdb_->Visit([&](const Fdb::Entry& entry) {
+    if (entry.vport == vport && vlans.Contains(entry.key.vid())) keys.push_back(entry.key);
+  });
+  for (const FdbKey key : keys) fdb_->FlushMac(key, vport);
+  local_.OnPortDown();
+}
+
 // ---- For the operator -------------------------------------------------------------------------------------------------
 
 absl::optional<VesProtocol::Copy> VesProtocol::copy() const {

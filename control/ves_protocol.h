@@ -81,6 +81,12 @@ class VesProtocol final : private ProtocolEvents {
   void Ask(const PeerAddress& peer) { engine_.Discover(peer); }
   // Gives the FDB all MACs again that other agents hold. To call after an operator flushed or freed entries.
   void Restore();
+  // The MACs in `vlans` that an agent at `gid` has announced behind its vPort of that name.
+  std::vector<FdbKey> MacsBehind(const Gid& gid, const std::string& vport, const VlanSet& vlans) const;
+  // Claims a MAC for a vPort of ours, which stands in for another agent's from now on. Run sends it.
+  void TakeOver(FdbKey key, VPortId vport) { local_.TakeOver(key, vport); }
+  // Flushes and releases the MACs in `vlans` behind a vPort of ours, because another agent's stands in for it.
+  void GiveUp(const VlanSet& vlans, VPortId vport);
   // To fill before the first Run.
   RestoredEntries* restored() { return &restored_; }
   void Run();

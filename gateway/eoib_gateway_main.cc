@@ -1,4 +1,5 @@
-// eoib-gateway: joins VLANs of VESes to plain IPoIB links, so that the hosts of both sides share one IP subnet.
+// eoib-gateway: joins VLANs of VESes to plain IPoIB links, so that the hosts of both sides share one IP subnet, and to physical
+// Ethernet networks.
 #include <gflags/gflags.h>
 
 #include <map>
@@ -18,12 +19,14 @@
 #include "gateway/gateway_commands.h"
 #include "gateway/gateway_config.h"
 #include "gateway/gateway_metrics.h"
+#include "gateway/uplink/uplink.h"
+#include "gateway/uplink/uplink_commands.h"
 #include "vswitch/fabric/softhca/open_hca.h"
 
 DEFINE_string(
     hca, "",
     "the HCA port: verbs:DEVICE/PORT for a real one, soft:PORTNAME for one of a software subnet; InfiniBand, not RoCE");
-DEFINE_string(config, "/etc/eoib/eoib-gateway.toml", "VESes and gateways");
+DEFINE_string(config, "/etc/eoib/eoib-gateway.toml", "VESes, gateways and uplinks");
 DEFINE_string(rundir, "/run/eoib",
               "directory of the control socket eoib-gateway.ctl, and of fabricd.sock unless --fabric says otherwise");
 DEFINE_string(statedir, "/var/lib/eoib-gateway", "directory of what survives a restart: the hosts of both sides");
@@ -40,24 +43,33 @@ DEFINE_bool(check_config, false, "read the configuration, report its mistakes an
 namespace eoib::gateway {
 namespace {
 
-// Every configuration of a gateway that was read, by the text of its vPort's details: a change that fails goes back to the
-// former one.
-using KnownConfigs = std::map<std::string, GatewayConfig>;
+// Every configuration of a gateway or an uplink that was read, by the text of its vPort's details: a change that fails goes
+// back to the former one.
+struct KnownConfigs {
+  std::map<std::string, GatewayConfig> gateways;
+  std::map<std::string, UplinkConfig> uplinks;
+};
 
 absl::StatusOr<AgentConfig> Parse(const ConfigText& text, KnownConfigs* known) {
   const absl::StatusOr<GatewaysConfig> config = ParseGatewaysConfig(text);
   if (!config.ok()) return config.status();
-  for (size_t i = 0; i < config->gateways.size(); ++i) (*known)[config->agent.vports[i].details] = config->gateways[i];
+  auto vport = config->agent.vports.begin();
+  for (const GatewayConfig& gateway : config->gateways) known->gateways[(vport++)->details] = gateway;
+  for (const UplinkConfig& uplink : config->uplinks) known->uplinks[(vport++)->details] = uplink;
   return config->agent;
 }
 
 absl::StatusOr<std::unique_ptr<Agent>> MakeAgent(const AgentConfig& config, const KnownConfigs* known, Daemon* daemon,
-                                                 StateDir* state, Gateways* gateways) {
+                                                 StateDir* state, Gateways* gateways, Uplinks* uplinks) {
   auto hca = OpenHca(FLAGS_hca, FLAGS_rundir, FLAGS_fabric, daemon->WaitUnlessSignaled());
   if (!hca.ok()) return hca.status();
-  const auto make_port = [known, daemon, gateways](const VPortConfig& vport, MacAddr, int mtu, const Ves& ves,
-                                                   FabricPort* fabric) -> absl::StatusOr<VPort> {
-    return Gateway::MakeVPort(known->at(vport.details), vport, ves.config().pkey, mtu,
+  const auto make_port = [known, daemon, gateways, uplinks](const VPortConfig& vport, MacAddr mac, int mtu, const Ves& ves,
+                                                            FabricPort* fabric) -> absl::StatusOr<VPort> {
+    if (vport.type == "uplink") {
+      return Uplink::MakeVPort(known->uplinks.at(vport.details), vport, mac, ves.config().pkey,
+                               {daemon->loop(), daemon->clock(), uplinks});
+    }
+    return Gateway::MakeVPort(known->gateways.at(vport.details), vport, ves.config().pkey, mtu,
                               {fabric, daemon->loop(), daemon->clock(), FLAGS_statedir, gateways});
   };
   return Agent::Create(config, *std::move(hca), state, make_port, daemon->loop(), daemon->clock());
@@ -77,9 +89,10 @@ absl::Status Run() {
   if (!state.ok()) return state.status();
 
   Gateways gateways;
+  Uplinks uplinks;
   std::unique_ptr<Agent> agent;
   const auto start = [&]() -> absl::Status {
-    auto made = MakeAgent(*config, &known, daemon->get(), state->get(), &gateways);
+    auto made = MakeAgent(*config, &known, daemon->get(), state->get(), &gateways, &uplinks);
     if (made.ok()) agent = *std::move(made);
     return made.status();
   };
@@ -94,12 +107,14 @@ absl::Status Run() {
   agent->OnFatal(RestartProcess);
   agent->RegisterCommands((*daemon)->commands());
   RegisterGatewayCommands(&gateways, (*daemon)->commands());
+  RegisterUplinkCommands(&uplinks, (*daemon)->commands());
   agent->RegisterMetrics((*daemon)->metrics());
   (*daemon)->metrics()->Register([&gateways](MetricSet* metrics) { CollectGateways(gateways, metrics); });
+  (*daemon)->metrics()->Register([&uplinks](MetricSet* metrics) { CollectUplinks(uplinks, metrics); });
   ConfigCommands configuration(*text,
                                {[] { return LoadGatewaysConfigText(FLAGS_config); },
                                 [&known](const ConfigText& changed) { return Parse(changed, &known); },
-                                {"ves", "gateway"}},
+                                {"ves", "gateway", "uplink"}},
                                agent.get());
   configuration.Register((*daemon)->commands());
   (*daemon)->SetReloader([&configuration] { configuration.Reload().IgnoreError(); });
@@ -117,6 +132,7 @@ absl::Status Run() {
 }  // namespace eoib::gateway
 
 int main(int argc, char** argv) {
-  return eoib::RunDaemon({"eoib-gateway", "a gateway between VESes and plain IPoIB links", "eoib_gateway_main"}, argc, argv,
-                         eoib::gateway::Run);
+  return eoib::RunDaemon(
+      {"eoib-gateway", "a gateway between VESes, plain IPoIB links and physical Ethernet networks", "eoib_gateway_main"}, argc,
+      argv, eoib::gateway::Run);
 }

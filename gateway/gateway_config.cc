@@ -12,6 +12,7 @@
 
 // After everything else.
 #include "control/config_reader.h"
+#include "gateway/uplink/uplink_reader.h"
 
 namespace eoib::gateway {
 namespace {
@@ -236,20 +237,26 @@ VPortConfig VPortOf(const GatewayConfig& gateway) {
   return vport;
 }
 
-ConfigExtension Extension(std::vector<GatewayConfig>* gateways) {
-  return {"gateway", kExample, [gateways](const toml::table& root, AgentConfig* config, Mistakes* mistakes) {
+ConfigExtension Extension(GatewaysConfig* read) {
+  return {{"gateway", "uplink"}, kExample, [read](const toml::table& root, AgentConfig* config, Mistakes* mistakes) {
             for (const VPortConfig& vport : config->vports) {
               mistakes->Add(vport.line, "a gateway has no vPorts of its own; interfaces are an agent's: run eoibd for them");
             }
             for (const toml::table* table : Tables(root, "gateway", mistakes)) {
-              gateways->push_back(GatewayReader(*table, mistakes).Read(config->veses));
-              config->vports.push_back(VPortOf(gateways->back()));
-              config->vports.back().details = TextOf(*table, *config, gateways->back().ves);
+              read->gateways.push_back(GatewayReader(*table, mistakes).Read(config->veses));
+              config->vports.push_back(VPortOf(read->gateways.back()));
+              config->vports.back().details = TextOf(*table, *config, read->gateways.back().ves);
             }
-            if (gateways->empty() && mistakes->empty()) {
-              mistakes->Add(1, absl::StrCat("there is no gateway; the least that works is:\n", kExample));
+            for (const toml::table* table : Tables(root, "uplink", mistakes)) {
+              read->uplinks.push_back(ReadUplink(*table, config->veses, mistakes));
+              config->vports.push_back(VPortOf(read->uplinks.back()));
+              config->vports.back().details = TextOf(*table, *config, read->uplinks.back().ves);
             }
-            CheckThereIsNoLoop(*gateways, mistakes);
+            if (config->vports.empty() && mistakes->empty()) {
+              mistakes->Add(1, absl::StrCat("there is no gateway and no uplink; the least that works is:\n", kExample));
+            }
+            CheckThereIsNoLoop(read->gateways, mistakes);
+            CheckUplinksDiffer(read->uplinks, mistakes);
           }};
 }
 
@@ -260,10 +267,11 @@ absl::StatusOr<GatewaysConfig> ParseGatewaysConfig(absl::string_view toml, absl:
 }
 
 absl::StatusOr<GatewaysConfig> ParseGatewaysConfig(const ConfigText& text) {
-  std::vector<GatewayConfig> gateways;
-  absl::StatusOr<AgentConfig> agent = ParseConfigWith(text, Extension(&gateways));
+  GatewaysConfig config;
+  absl::StatusOr<AgentConfig> agent = ParseConfigWith(text, Extension(&config));
   if (!agent.ok()) return agent.status();
-  return GatewaysConfig{*std::move(agent), std::move(gateways)};
+  config.agent = *std::move(agent);
+  return config;
 }
 
 absl::StatusOr<ConfigText> LoadGatewaysConfigText(const std::string& path) { return ConfigText::Load(path, kExample); }

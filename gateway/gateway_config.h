@@ -1,5 +1,5 @@
-// The configuration of eoib-gateway: VESes as in an agent's configuration, and the gateways between them and IPoIB links.
-// gateway_config.cc refuses [[vport]] tables: a gateway's only vPorts are its gateways.
+// The configuration of eoib-gateway: VESes as in an agent's configuration, the gateways between them and IPoIB links, and the
+// uplinks between them and physical networks. gateway_config.cc refuses [[vport]] tables: its only vPorts are these.
 #ifndef EOIB_GATEWAY_GATEWAY_CONFIG_H_
 #define EOIB_GATEWAY_GATEWAY_CONFIG_H_
 
@@ -12,6 +12,7 @@
 #include "absl/types/optional.h"
 #include "control/config.h"
 #include "gateway/translation/options.h"
+#include "gateway/uplink/uplink_config.h"
 #include "vswitch/base/address.h"
 #include "vswitch/wire/ipoib_group.h"
 
@@ -33,8 +34,10 @@ struct GatewayConfig {
 };
 
 struct GatewaysConfig {
-  AgentConfig agent;  // with a vPort of type "ipoib" for each gateway
+  // With a vPort of type "ipoib" for each gateway, then one of type "uplink" for each uplink.
+  AgentConfig agent;
   std::vector<GatewayConfig> gateways;
+  std::vector<UplinkConfig> uplinks;
 };
 
 // Like ParseConfig and LoadConfig of control/config.h.

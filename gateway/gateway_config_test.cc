@@ -81,7 +81,7 @@ TEST(GatewayConfigTest, EveryMistakeSaysHowToMendIt) {
     std::string toml;
     const char* says;
   } rows[] = {
-      {kVes, "there is no gateway; the least that works"},
+      {kVes, "there is no gateway and no uplink; the least that works"},
       {absl::StrCat(kVes, "[[gateway]]\nves = 'blue'\n"), "f:5: [[gateway]] has no name"},
       {absl::StrCat(kVes, "[[gateway]]\nname = 'gw0'\nves = 'red'\n"), "there is no [[ves]] of that name"},
       {absl::StrCat(kVes, "[[gateway]]\nname = 'a/b'\nves = 'blue'\n"), "1 to 15 letters"},
@@ -153,6 +153,11 @@ TEST(GatewayConfigExampleTest, TheShippedExampleParses) {
   EXPECT_EQ(least.translation.max_stations, all.translation.max_stations);
   EXPECT_EQ(least.translation.max_neighbors, all.translation.max_neighbors);
   EXPECT_EQ(least.translation.asks_per_second, all.translation.asks_per_second);
+  ASSERT_THAT(config->uplinks, SizeIs(1));
+  EXPECT_EQ(config->uplinks[0].vlans.ToString(), "0:5,100-109:1100");
+  const auto appliance = LoadGatewaysConfig(EOIB_EXAMPLES "/eoib-gateway-appliance.toml");
+  ASSERT_TRUE(appliance.ok()) << appliance.status();
+  EXPECT_THAT(appliance->uplinks, SizeIs(2));
 }
 
 }  // namespace

@@ -196,7 +196,7 @@ void NetdevPort::Take(const NetdevInfo& info) {
       return;
     }
   }
-  mtu_ = info.mtu;
+  mtu_.store(info.mtu, std::memory_order_relaxed);
   writer_.SetLargest(info.mtu + kEthernetHeaderSize + kVlanTagSize);
   trouble_ = !info.up        ? absl::StrCat("netdev ", name_, " is down; set it up (ip link set ", name_, " up)")
              : !info.carrier ? absl::StrCat("netdev ", name_, " has no carrier; look at its other end")
@@ -223,7 +223,7 @@ bool NetdevPort::Attach(int index) {
 // deleted.
 void NetdevPort::Leave() {
   up_.store(false, std::memory_order_relaxed);
-  mtu_ = 0;
+  mtu_.store(0, std::memory_order_relaxed);
   if (index_ == 0) return;
   TakeNothing(socket_.get());
   SetPromiscuous(socket_.get(), index_, false);

@@ -34,9 +34,10 @@ class NetdevPort final : public Port {
   // Control, once a second: takes the netdev after it has come, and leaves it after it has gone, was renamed, or became a port
   // of another switch. The worker may run. Returns why the port is down; empty if it is up.
   const std::string& Check();
-  // As of the last Check. The MTU is 0 without the netdev.
+  // As of the last Check. The MTU is 0 without the netdev. The worker may call mtu and up, too.
   const std::string& trouble() const { return trouble_; }
-  uint32_t mtu() const { return mtu_; }
+  uint32_t mtu() const { return mtu_.load(std::memory_order_relaxed); }
+  bool up() const { return up_.load(std::memory_order_relaxed); }
   // Frames that the kernel dropped because the worker did not read them in time.
   uint64_t overruns() const { return overruns_; }
 
@@ -76,10 +77,10 @@ class NetdevPort final : public Port {
   ScatterList::Spill spill_;
   const std::unique_ptr<uint8_t[]> whole_;  // a super-frame that is to be divided
   std::atomic<bool> up_{false};
+  std::atomic<uint32_t> mtu_{0};
 
   // Control's.
   int index_ = 0;  // of the netdev that the socket is bound to; 0: none
-  uint32_t mtu_ = 0;
   uint64_t overruns_ = 0;
   std::string trouble_;
 };

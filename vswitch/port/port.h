@@ -17,6 +17,9 @@ struct PortReceiveCounts {
   size_t too_large = 0;  // longer than the port can give; discarded whole, never truncated
   size_t bad_checksum_request = 0;
   size_t runt = 0;
+  size_t link_local_control = 0;
+  size_t vlan_not_allowed = 0;
+  size_t standby = 0;
 };
 
 // The worker that owns the port calls Receive, Transmit and Flush; control calls the rest.

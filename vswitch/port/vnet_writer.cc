@@ -90,7 +90,6 @@ DropReason VnetWriter::WriteParts(absl::Span<const iovec> parts) noexcept {
   return reason_of_(errno);
 }
 
-// The header of a frame whose GSO was validated (ParseSuperFrame).
 VnetHeader VnetWriter::HeaderFor(const Frame& frame) noexcept {
   VnetHeader header;
   header.Request(frame.checksum);

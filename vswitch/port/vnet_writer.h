@@ -39,8 +39,10 @@ class VnetWriter {
   DropReason TransmitLarge(const BufferPool& pool, const Frame& frame, bool strip_tag) noexcept;
   size_t Flush(DropReason* reason) noexcept;
 
- private:
+  // The header of a frame whose GSO was validated (ParseSuperFrame).
   static VnetHeader HeaderFor(const Frame& frame) noexcept;
+
+ private:
   DropReason WriteLarge(const BufferPool& pool, const Frame& frame) noexcept;
   void WriteJoined() noexcept;
   DropReason Write(const ChecksumRequest& checksum, absl::Span<const uint8_t> frame, VnetHeader header) noexcept;

@@ -1,0 +1,391 @@
+#include "gateway/uplink/uplink.h"
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "control/daemon/log.h"
+#include "control/ves.h"
+#include "vswitch/base/ethertype.h"
+#include "vswitch/wire/ip/arp.h"
+#include "vswitch/wire/ip/neighbor_discovery.h"
+
+namespace eoib::gateway {
+namespace {
+
+constexpr absl::Duration kAdvertInterval = absl::Milliseconds(10);
+
+template <typename Visit>
+void ForEachVlan(const VlanSet& vlans, Visit visit) {
+  for (uint16_t value = 0; value <= Vid::kMax; ++value) {
+    if (vlans.Contains(Vid(value))) visit(Vid(value));
+  }
+}
+
+VPortId VPortIn(const Ves& ves, const std::string& name) {
+  for (const VPort& vport : ves.vports()) {
+    if (vport.config.name == name) return ves.forwarder().ports()[vport.index].vport;
+  }
+  return VPortId::None();
+}
+
+}  // namespace
+
+void Uplinks::Remove(Uplink* uplink) { std::erase(all_, uplink); }
+
+absl::StatusOr<std::vector<Uplink*>> Uplinks::Find(absl::string_view name) const {
+  std::vector<Uplink*> found;
+  std::copy_if(all_.begin(), all_.end(), std::back_inserter(found),
+               [name](const Uplink* uplink) { return name.empty() || uplink->name() == name; });
+  if (!found.empty() || name.empty()) return found;
+  const auto append_name = [](std::string* out, const Uplink* uplink) { absl::StrAppend(out, uplink->name()); };
+  return absl::NotFoundError(absl::StrCat("no uplink \"", name, "\"; there is: ", absl::StrJoin(all_, ", ", append_name)));
+}
+
+Uplink::Uplink(const UplinkConfig& config, MacAddr own, PKey ves, const Context& context, WireSocket wire)
+    : config_(config),
+      own_mac_(own),
+      ves_(ves),
+      context_(context),
+      wire_(std::move(wire)),
+      // The time of day, so that a restarted gateway goes on with larger numbers.
+      election_({ves, config.name, config.priority, config.vlans.vlans(), static_cast<uint64_t>(absl::GetCurrentTimeNanos())}) {
+  context_.registry->Add(this);
+}
+
+Uplink::~Uplink() {
+  context_.registry->Remove(this);
+  context_.loop->Remove(wire_.fd());
+}
+
+absl::StatusOr<VPort> Uplink::MakeVPort(const UplinkConfig& config, const VPortConfig& vport_config, MacAddr own, PKey ves,
+                                        const Context& context) {
+  const auto failed = [&config](const absl::Status& status) {
+    return absl::Status(status.code(), absl::StrCat("uplink ", config.name, ": ", status.message()));
+  };
+  auto netdev = NetdevPort::Open(config.netdev);
+  if (!netdev.ok()) return failed(netdev.status());
+  auto wire = WireSocket::Open(config.netdev);
+  if (!wire.ok()) return failed(wire.status());
+  auto port = UplinkPort::Create(config, *std::move(netdev), own, context.clock);
+  if (!port.ok()) return failed(port.status());
+  std::shared_ptr<Uplink> uplink(new Uplink(config, own, ves, context, *std::move(wire)));
+  uplink->port_ = port->get();
+  const auto on_hello = [uplink = uplink.get()](uint32_t) {
+    uplink->wire_.Receive([uplink](absl::Span<const uint8_t> payload) {
+      const absl::optional<UplinkHello> hello = DecodeUplinkHello(payload);
+      if (!hello.has_value()) {
+        ++uplink->counters_.hellos_malformed;
+      } else if (hello->ves.Full() == uplink->ves_.Full()) {
+        ++uplink->counters_.hellos_from_wire;
+        uplink->heard_.push_back(*hello);
+      }
+    });
+  };
+  if (absl::Status status = context.loop->Add(uplink->wire_.fd(), EPOLLIN, on_hello); !status.ok()) return failed(status);
+  VPort vport;
+  vport.config = vport_config;
+  vport.speaker = uplink.get();
+  vport.set_mtu = [](int) { return absl::OkStatus(); };
+  vport.set_link = [uplink = uplink.get()](bool up) {
+    uplink->ves_up_ = up;
+    uplink->check_at_ = absl::InfinitePast();
+    return absl::OkStatus();
+  };
+  vport.check = [port = port->get()] { return port->netdev()->trouble(); };
+  vport.describe = [port = port->get(), netdev = config.netdev](uint32_t) {
+    return absl::StrCat("netdev ", netdev, port->netdev()->mtu() == 0 ? "" : absl::StrCat(", MTU ", port->netdev()->mtu()));
+  };
+  vport.companion = std::move(uplink);  // destroyed after vport.port
+  vport.port = *std::move(port);
+  return vport;
+}
+
+// ---- The election -----------------------------------------------------------------------------------------------------
+
+bool Uplink::IsAlone(const Gid& own) const {
+  return std::all_of(config_.peers.begin(), config_.peers.end(), [&own](const Gid& gid) { return gid == own; });
+}
+
+// A port that is no edge takes part in a spanning tree: it forwards once the tree has settled.
+std::string Uplink::WhyDown(const Ves& ves, absl::Time now) {
+  port_->netdev()->Check();
+  const bool wire_up = port_->netdev()->up() && wire_.Bind();
+  if (wire_up && !std::exchange(wire_was_up_, wire_up)) {
+    wire_up_since_ = now;
+    port_->TakeHeard();
+    wire_forwards_ = config_.edge;
+  }
+  wire_was_up_ = wire_up;
+  if (!wire_up) return port_->netdev()->trouble().empty() ? "the netdev is down" : port_->netdev()->trouble();
+  wire_forwards_ |= port_->TakeHeard() || now >= wire_up_since_ + kForwardDelay;
+  if (!wire_forwards_) return "it waits for the spanning tree of the wire; if the port there forwards at once, set edge = true";
+  if (!ves_up_ || !ves.has_queue_pair()) return "the VES is down";
+  return "";
+}
+
+void Uplink::CheckSides(Ves* ves, absl::Time now) {
+  if (now < check_at_) return;
+  check_at_ = now + kCheckInterval;
+  std::string trouble = WhyDown(*ves, now);
+  if (trouble.empty() && election_.is_up() && election_.own() != ves->queue_pair().gid()) trouble = "the port has another GID";
+  if (trouble != trouble_) {
+    trouble.empty() ? LogInfo(absl::StrCat("uplink ", config_.name, ": both sides are up"))
+                    : LogWarning(absl::StrCat("uplink ", config_.name, ": ", trouble));
+  }
+  trouble_ = trouble;
+  if (trouble.empty() == election_.is_up()) return;
+  if (trouble.empty()) {
+    const Gid own = ves->queue_pair().gid();
+    return election_.Up(own, IsAlone(own), now);
+  }
+  const std::vector<UplinkHello> released = election_.Down(now);
+  PublishStates();  // first: a successor begins when it hears of it
+  Send(ves, released);
+}
+
+void Uplink::Send(Ves* ves, const std::vector<UplinkHello>& hellos) {
+  if (hellos.empty()) return;
+  const Vid inside = [this] {
+    Vid first;
+    for (uint16_t value = 0; value <= Vid::kMax; ++value) {
+      if (config_.vlans.vlans().Contains(Vid(value))) return Vid(value);
+    }
+    return first;
+  }();
+  for (const UplinkHello& hello : hellos) {
+    const std::vector<uint8_t> payload = EncodeUplinkHello(hello);
+    ves->SendSpeech(payload);
+    wire_.Send(MakeFrame(kUplinkHelloGroup, own_mac_, *config_.vlans.ToWire(inside), kEtherTypeControl, payload));
+    counters_.hellos_sent += 2;
+  }
+}
+
+void Uplink::OnMessage(Ves* ves, absl::Span<const uint8_t> payload, const PeerAddress& from) {
+  const absl::optional<UplinkHello> hello = DecodeUplinkHello(payload);
+  if (!hello.has_value() || hello->ves.Full() != ves_.Full()) return;
+  ++counters_.hellos_from_ves;
+  if (hello->from != from.gid) {
+    ++counters_.hellos_forged;
+    return;
+  }
+  OnHello(ves, *hello);
+}
+
+void Uplink::OnHello(Ves* ves, const UplinkHello& hello) {
+  if (std::find(config_.peers.begin(), config_.peers.end(), hello.from) == config_.peers.end()) {
+    ++counters_.hellos_unlisted;
+    return;
+  }
+  election_.OnHello(hello, context_.clock->Now());
+  PublishStates();
+  Inherit(ves);
+}
+
+void Uplink::Run(Ves* ves) {
+  const absl::Time now = context_.clock->Now();
+  CheckSides(ves, now);
+  for (const UplinkHello& hello : std::exchange(heard_, {})) OnHello(ves, hello);
+  const std::vector<UplinkHello> hellos = election_.Run(now);
+  Send(ves, hellos);
+  PublishStates();
+  NoteAddresses();
+  FollowChanges(ves);
+  if (now >= advertise_at_) Advertise();
+}
+
+absl::Time Uplink::NextDeadline() const {
+  if (!heard_.empty() || election_.changes() != seen_changes_) return absl::InfinitePast();
+  return std::min({check_at_, election_.NextDeadline(), advertise_at_});
+}
+
+void Uplink::Leave(Ves* ves) {
+  if (!election_.is_up()) return;
+  const std::vector<UplinkHello> released = election_.Down(context_.clock->Now());
+  PublishStates();
+  Send(ves, released);
+}
+
+// Tells the port in which VLANs it may forward, and until when.
+void Uplink::PublishStates() {
+  port_->SetLease(election_.lease());
+  const VlanSet active = election_.In(UplinkElection::State::kActive);
+  if (active == published_) return;
+  ForEachVlan(config_.vlans.vlans(), [&](Vid vid) {
+    const bool is = active.Contains(vid);
+    if (is == published_.Contains(vid)) return;
+    port_->SetActive(vid, is);
+    const auto former = election_.peers().find(election_.ActiveIn(vid));
+    if (is && former != election_.peers().end()) last_failover_ = context_.clock->Now() - former->second.heard;
+    (is ? gained_ : lost_).Add(vid);
+    ++counters_.vlan_changes;
+  });
+  published_ = active;
+}
+
+// ---- After a failover -------------------------------------------------------------------------------------------------
+
+// A gateway that stops withdraws its MACs a moment after it has released them.
+void Uplink::Inherit(Ves* ves) {
+  const VlanSet vlans = election_.In(UplinkElection::State::kSucceeding);
+  if (vlans.empty()) return;
+  for (const auto& [gid, peer] : election_.peers()) {
+    for (const FdbKey key : ves->protocol()->MacsBehind(gid, peer.uplink, vlans)) inherited_.push_back(key);
+  }
+}
+
+void Uplink::FollowChanges(Ves* ves) {
+  seen_changes_ = election_.changes();
+  if (gained_.empty() && lost_.empty()) return;
+  const VPortId own = VPortIn(*ves, config_.name);
+  const VlanSet gained = std::exchange(gained_, VlanSet()), lost = std::exchange(lost_, VlanSet());
+  LogInfo(absl::StrCat("uplink ", config_.name, ": active in VLANs ", published_.ToString()));
+  if (own.IsNone()) return;
+  if (!lost.empty()) ves->protocol()->GiveUp(lost, own);
+  if (!gained.empty()) TakeOver(ves, gained);
+}
+
+void Uplink::TakeOver(Ves* ves, const VlanSet& vlans) {
+  const VPortId own = VPortIn(*ves, config_.name);
+  std::vector<FdbKey> keys = std::exchange(inherited_, {});
+  for (const auto& [gid, peer] : election_.peers()) {
+    for (const FdbKey key : ves->protocol()->MacsBehind(gid, peer.uplink, vlans)) keys.push_back(key);
+  }
+  std::sort(keys.begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  for (const FdbKey key : keys) {
+    if (!vlans.Contains(key.vid())) continue;
+    ves->protocol()->TakeOver(key, own);
+    ++counters_.taken_over;
+  }
+  ves->fdb()->Visit([&](const Fdb::Entry& entry) {
+    if (entry.vport != own && vlans.Contains(entry.key.vid())) to_advertise_.push_back(entry.key);
+  });
+  // Those that this gateway has just claimed are of the wire.
+  std::erase_if(to_advertise_, [&keys](FdbKey key) { return std::binary_search(keys.begin(), keys.end(), key); });
+  advertise_at_ = to_advertise_.empty() ? absl::InfiniteFuture() : absl::InfinitePast();
+}
+
+void Uplink::NoteAddresses() {
+  UplinkPort::HeardAddress heard;
+  while (port_->PopHeard(&heard)) {
+    if (addresses_.size() >= kMaxStations && !addresses_.contains(heard.station)) addresses_.erase(addresses_.begin());
+    std::vector<IpAddr>& ips = addresses_[heard.station];
+    if (std::find(ips.begin(), ips.end(), heard.ip) != ips.end()) continue;
+    if (ips.size() == kMaxAddresses) ips.erase(ips.begin());
+    ips.push_back(heard.ip);
+  }
+}
+
+// Bounded, so that many stations do not delay hellos and the traffic.
+void Uplink::Advertise() {
+  for (int i = 0; i < kAdvertsATurn && !to_advertise_.empty(); ++i) {
+    const FdbKey station = to_advertise_.front();
+    to_advertise_.pop_front();
+    if (!published_.Contains(station.vid())) continue;
+    for (const std::vector<uint8_t>& frame : AdvertsFor(station)) {
+      wire_.Send(frame);
+      ++counters_.advertised;
+    }
+  }
+  advertise_at_ = to_advertise_.empty() ? absl::InfiniteFuture() : context_.clock->Now() + kAdvertInterval;
+}
+
+// A gratuitous ARP (RFC 5227 §3) or an unsolicited advertisement (RFC 4861 §7.2.6) for each address of the station; a reverse
+// ARP request, which any bridge learns from, if none is known.
+std::vector<std::vector<uint8_t>> Uplink::AdvertsFor(FdbKey station) const {
+  const Vid vid = *config_.vlans.ToWire(station.vid());
+  const MacAddr mac = station.mac();
+  std::vector<std::vector<uint8_t>> frames;
+  const auto add_arp = [&](uint16_t ethertype, const EthernetArp& arp) {
+    std::array<uint8_t, EthernetArp::kSize> payload;
+    EncodeArp(arp, absl::MakeSpan(payload));
+    frames.push_back(MakeFrame(MacAddr::Broadcast(), mac, vid, ethertype, payload));
+  };
+  const auto known = addresses_.find(station);
+  if (known == addresses_.end()) {
+    add_arp(kEtherTypeRarp, {ArpOperation::kReverseRequest, mac, Ipv4Addr(), mac, Ipv4Addr()});
+    return frames;
+  }
+  for (const IpAddr& ip : known->second) {
+    if (ip.is_ipv4()) {
+      add_arp(kEtherTypeArp, {ArpOperation::kRequest, mac, ip.ipv4(), MacAddr(), ip.ipv4()});
+      continue;
+    }
+    const Ipv6Addr all_nodes = *Ipv6Addr::Parse("ff02::1");
+    std::vector<uint8_t> packet;
+    StartNeighborMessage(NdType::kNeighborAdvertisement, kNaOverride, ip.ipv6(), all_nodes, ip.ipv6(), &packet);
+    AppendLinkAddressOption(NdOptionType::kTargetLinkAddress, mac, &packet);
+    FinishNeighborMessage(&packet);
+    frames.push_back(MakeFrame(MacAddr::FromUint64(0x33'33'00'00'00'01), mac, vid, kEtherTypeIpv6, packet));
+  }
+  return frames;
+}
+
+// ---- For the operator -------------------------------------------------------------------------------------------------
+
+Json Uplink::Show() const {
+  using State = UplinkElection::State;
+  const absl::Time now = context_.clock->Now();
+  Json json = {{"name", config_.name},
+               {"ves", config_.ves},
+               {"netdev", config_.netdev},
+               {"vlans", config_.vlans.ToString()},
+               {"priority", config_.priority},
+               {"up", election_.is_up()},
+               {"active_vlans", published_.ToString()}};
+  const VlanSet standby = election_.In(State::kStandby);
+  if (!standby.empty()) json["standby_vlans"] = standby.ToString();
+  if (!trouble_.empty()) json["trouble"] = trouble_;
+  if (last_failover_.has_value()) json["last_failover_ms"] = absl::ToInt64Milliseconds(*last_failover_);
+  if (port_->netdev()->mtu() != 0) json["mtu"] = port_->netdev()->mtu();
+  json["peers"] = Json::array();
+  for (const Gid& gid : config_.peers) {
+    Json peer = {{"gid", gid.ToString()}};
+    if (const auto known = election_.peers().find(gid); known != election_.peers().end()) {
+      peer["heard_ms"] = absl::ToInt64Milliseconds(now - known->second.heard);
+      VlanSet active, standby;
+      for (uint16_t value = 0; value <= Vid::kMax; ++value) {
+        if (known->second.claims[value] == UplinkHello::Claim::kActive) active.Add(Vid(value));
+        if (known->second.claims[value] == UplinkHello::Claim::kNone && config_.vlans.vlans().Contains(Vid(value))) {
+          standby.Add(Vid(value));
+        }
+      }
+      peer["active_vlans"] = active.ToString();
+      peer["standby_vlans"] = standby.ToString();
+    }
+    json["peers"].push_back(std::move(peer));
+  }
+  return json;
+}
+
+Json Uplink::Counters() const {
+  Json counters;
+#define EOIB_X(member, label, help) counters[label] = port_->counters().member.value();
+  EOIB_UPLINK_PORT_COUNTERS(EOIB_X)
+#undef EOIB_X
+#define EOIB_X(member, label, help) counters[label] = counters_.member;
+  EOIB_UPLINK_COUNTERS(EOIB_X)
+#undef EOIB_X
+  return {{"name", config_.name}, {"counters", std::move(counters)}};
+}
+
+void Uplink::Collect(const MetricSet::Labels& labels, MetricSet* metrics) const {
+#define EOIB_X(member, label, help) metrics->Counter("uplink_" label, help, labels, port_->counters().member.value());
+  EOIB_UPLINK_PORT_COUNTERS(EOIB_X)
+#undef EOIB_X
+#define EOIB_X(member, label, help) metrics->Counter("uplink_" label, help, labels, counters_.member);
+  EOIB_UPLINK_COUNTERS(EOIB_X)
+#undef EOIB_X
+  size_t active = 0;
+  ForEachVlan(published_, [&active](Vid) { ++active; });
+  metrics->Gauge("uplink_active_vlans", "VLANs in which this gateway forwards", labels, static_cast<double>(active));
+}
+
+}  // namespace eoib::gateway

@@ -1,0 +1,43 @@
+// The configuration of an uplink: [[uplink]] of eoib-gateway.toml.
+#ifndef EOIB_GATEWAY_UPLINK_UPLINK_CONFIG_H_
+#define EOIB_GATEWAY_UPLINK_UPLINK_CONFIG_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/types/optional.h"
+#include "control/config.h"
+#include "gateway/uplink/vlan_map.h"
+#include "vswitch/base/address.h"
+#include "vswitch/wire/ip/ip_address.h"
+
+namespace eoib::gateway {
+
+// Joins VLANs of a VES to those of a physical network on a netdev.
+struct UplinkConfig {
+  std::string name;    // also the vPort's name, so unique among vPorts
+  std::string ves;     // the name of its VES
+  std::string netdev;  // the interface to the physical network
+  VlanMap vlans;
+  absl::optional<int> mtu;           // the largest IP packet from the wire; default: what a datagram of the VES carries
+  absl::optional<size_t> fdb_limit;  // MACs of the physical network
+  absl::optional<size_t> ves_macs;   // MACs of the VES that the physical network gets to see
+  bool pass_stp = true;              // bridge PDUs, either way
+  bool pass_lldp = false;
+  bool pass_slow = false;                 // slow protocols, such as LACP
+  bool edge = true;                       // the port at the other end of the wire forwards at once
+  uint8_t priority = 100;                 // the highest of several gateways becomes active
+  std::vector<Gid> peers;                 // GIDs of the ports of all gateways to this network; empty: this one is alone
+  absl::optional<Ipv4Addr> icmp_source4;  // of "fragmentation needed"; default: the destination of the packet
+  absl::optional<Ipv6Addr> icmp_source6;  // of "packet too big"
+  int line = 0;                           // of the table in the file
+};
+
+// The vPort of an uplink in its VES.
+VPortConfig VPortOf(const UplinkConfig& uplink);
+
+}  // namespace eoib::gateway
+
+#endif  // EOIB_GATEWAY_UPLINK_UPLINK_CONFIG_H_

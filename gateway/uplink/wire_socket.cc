@@ -1,0 +1,78 @@
+#include "gateway/uplink/wire_socket.h"
+
+#include <arpa/inet.h>
+#include <linux/if_packet.h>
+#include <net/if.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "vswitch/base/byte_order.h"
+#include "vswitch/base/ethertype.h"
+#include "vswitch/wire/ethernet.h"
+
+namespace eoib::gateway {
+namespace {
+
+constexpr int kControlPriority = 7;  // TC_PRIO_CONTROL: the qdisc sends it first
+
+}  // namespace
+
+std::vector<uint8_t> MakeFrame(MacAddr destination, MacAddr source, Vid vid, uint16_t ethertype,
+                               absl::Span<const uint8_t> payload) {
+  const size_t tag = vid.IsUntagged() ? 0 : kVlanTagSize;
+  std::vector<uint8_t> frame(std::max(kEthernetHeaderSize + payload.size(), kMinFrameSize) + tag);
+  WriteEthernetHeader(destination, source, ethertype, frame.data() + tag);
+  if (tag != 0) InsertVlanTag(frame.data() + tag, vid, 0);
+  std::copy(payload.begin(), payload.end(), frame.begin() + static_cast<ptrdiff_t>(tag + kEthernetHeaderSize));
+  return frame;
+}
+
+absl::StatusOr<WireSocket> WireSocket::Open(const std::string& netdev) {
+  UniqueFd packets(socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!packets.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("open a packet socket for hellos on netdev ", netdev));
+  const int on = 1;
+  if (setsockopt(packets.get(), SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof(on)) != 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("set up the socket for hellos on netdev ", netdev));
+  }
+  setsockopt(packets.get(), SOL_SOCKET, SO_PRIORITY, &kControlPriority, sizeof(kControlPriority));  // else they queue
+  return WireSocket(netdev, std::move(packets));
+}
+
+bool WireSocket::Bind() {
+  const auto index = static_cast<int>(if_nametoindex(netdev_.c_str()));
+  if (index == 0) return false;
+  sockaddr_ll bound{};
+  socklen_t size = sizeof(bound);
+  const bool is_bound =
+      getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&bound), &size) == 0 && bound.sll_ifindex == index;
+  if (index == index_ && is_bound) return true;
+  sockaddr_ll address{};
+  address.sll_family = AF_PACKET;
+  address.sll_protocol = htons(kEtherTypeControl);
+  address.sll_ifindex = index;
+  if (bind(socket_.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) return false;
+  index_ = index;
+  return true;
+}
+
+// The kernel takes the outer tag out of the frame.
+void WireSocket::Receive(absl::FunctionRef<void(absl::Span<const uint8_t> payload)> take) {
+  std::array<uint8_t, 2048> frame;
+  for (int i = 0; i < 64; ++i) {
+    const ssize_t size = recv(socket_.get(), frame.data(), frame.size(), 0);
+    if (size < 0) return;
+    EthernetInfo ethernet;
+    const auto bytes = absl::MakeConstSpan(frame).first(static_cast<size_t>(size));
+    if (ParseEthernet(bytes, &ethernet) != DropReason::kNone || ethernet.ethertype != kEtherTypeControl) continue;
+    take(bytes.subspan(ethernet.payload));
+  }
+}
+
+void WireSocket::Send(absl::Span<const uint8_t> frame) { send(socket_.get(), frame.data(), frame.size(), 0); }
+
+}  // namespace eoib::gateway

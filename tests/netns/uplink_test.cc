@@ -1,0 +1,443 @@
+// Ethernet uplinks: gateways between a VES and a physical network, whose NICs are veths and whose core is a Linux bridge.
+#include <signal.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/lab/gateway.h"
+#include "tests/lab/multicast_station.h"
+#include "tests/lab/sockets.h"
+#include "tests/lab/switch_test.h"
+
+namespace eoib::lab {
+namespace {
+
+using ::testing::HasSubstr;
+
+const MacAddr kA = MacAddr::FromUint64(0x02'aa'00'00'00'01);
+const MacAddr kB = MacAddr::FromUint64(0x02'aa'00'00'00'02);
+constexpr char kVes[] = "[[ves]]\nname = \"red\"\npkey = 0x8001\n";
+
+class UplinkDaemon final : public Daemon {
+ public:
+  UplinkDaemon(Lab* lab, Fabric* fabric, Host* host)
+      : Daemon(lab, fabric, host, "eoib-gateway",
+               {absl::StrCat("--statedir=", lab->Path(host->name()), "/state"),
+                absl::StrCat("--config=", lab->Path(host->name()), "/eoib-gateway.toml")}) {}
+
+  void Configure(const std::string& more) {
+    WriteFile(directory() + "/eoib-gateway.toml",
+              absl::StrCat(kVes, "[[uplink]]\nname = \"up0\"\nves = \"red\"\nnetdev = \"e1\"\n", more));
+  }
+  std::string Show() { return Ctl({"uplink", "show"}).out; }
+  bool Shows(const std::string& text) {
+    return EventuallyTrue(kPatience, [&] { return absl::StrContains(Show(), text); });
+  }
+  uint64_t Stat(const std::string& name) {
+    const std::string stats = MustCtl({"uplink", "stats"});
+    const size_t at = stats.find(absl::StrCat("  ", name, " "));
+    EXPECT_NE(at, std::string::npos) << name;
+    return at == std::string::npos ? 0 : std::stoull(stats.substr(at + name.size() + 3));
+  }
+  // Milliseconds, as the gateway itself has measured; -1 if it has not taken over yet.
+  int LastFailover() {
+    const std::string show = Show(), label = "the last failover to it took ";
+    const size_t at = show.find(label);
+    return at == std::string::npos ? -1 : std::stoi(show.substr(at + label.size()));
+  }
+  // This host's GID, as `show` prints it.
+  std::string OwnGid() {
+    const std::string show = MustCtl({"show"});
+    const size_t at = show.find("GID ");
+    return show.substr(at + 4, show.find(',', at) - at - 4);
+  }
+};
+
+// Host h1 of the VES has 10.0.0.1; host c1 behind the bridge "core" 10.0.0.101.
+class UplinkTest : public SwitchTest {
+ protected:
+  void SetUp() override {
+    SwitchTest::SetUp();
+    StartFabric({PartitionSpec()});
+    core_ = lab().AddHost("core");
+    c1_ = lab().AddHost("c1");
+    c1_->AddVeth("eth0", core_, "s1");
+    core_->AddBridge("br0", {"s1"});
+  }
+  void TearDown() override {
+    for (auto& gateway : gateways_) {
+      if (!gateway->Alive()) continue;
+      ExpectConservation(gateway.get(), {"red"});
+      EXPECT_EQ(gateway->Stop(), 0) << gateway->Log();
+    }
+    SwitchTest::TearDown();
+  }
+  // Without starting it.
+  UplinkDaemon* AddGateway(const std::string& name, int mtu = 1500) {
+    Host* const host = lab().AddHost(name);
+    host->AddVeth("e1", core_, absl::StrCat("p-", name), mtu);
+    core_->MustIp(absl::StrCat("link set p-", name, " master br0"));
+    gateways_.push_back(std::make_unique<UplinkDaemon>(&lab(), &fabric(), host));
+    return gateways_.back().get();
+  }
+  UplinkDaemon* StartGateway(const std::string& more, int mtu = 1500) {
+    UplinkDaemon* const gateway = AddGateway("gw", mtu);
+    gateway->Configure(more);
+    gateway->Launch();
+    gateway->WaitUntil({"uplink", "show"}, [](const std::string& show) {
+      return absl::StrContains(show, "active in VLANs ") && !absl::StrContains(show, "active in VLANs none");
+    });
+    return gateway;
+  }
+  Host* AddMember(const std::string& more = "") {
+    AgentSpec spec;
+    spec.vports = {{"v1", "red", more}};
+    Host* const host = AddAgent("h1", spec).host();
+    host->AddAddress("v1", "10.0.0.1/24");
+    return host;
+  }
+
+  Host* core_ = nullptr;
+  Host* c1_ = nullptr;
+  std::vector<std::unique_ptr<UplinkDaemon>> gateways_;
+};
+
+TEST_F(UplinkTest, HostsOfBothSidesReachEachOther) {
+  c1_->AddAddress("eth0", "10.0.0.101/24");
+  UplinkDaemon* const gateway = StartGateway("vlans = [0]\n");
+  Host* const h1 = AddMember();
+  EXPECT_TRUE(Reaches(c1_, "10.0.0.1", kPatience, "0.1"));
+  ExpectPing(c1_, "10.0.0.1");
+  ExpectPing(h1, "10.0.0.101");
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return agent(1).KnowsAnnounced(c1_->Mac("eth0")); }))
+      << "stations of the core are announced in the VES";
+  EXPECT_THAT(core_->MustRun({"bridge", "fdb", "show", "br", "br0"}), HasSubstr(h1->Mac("v1") + " dev p-gw"));
+  UniqueFd listener = TcpListener(h1, "10.0.0.1", 5000);
+  UniqueFd client = TcpConnect(c1_, "10.0.0.1", 5000);
+  ASSERT_TRUE(client.valid());
+  UniqueFd server = TcpAccept(listener.get());
+  EXPECT_EQ(TcpTransfer(client.get(), server.get(), 8 << 20), "");
+  EXPECT_EQ(TcpTransfer(server.get(), client.get(), 8 << 20), "");
+  for (Host* host : {c1_, h1}) EXPECT_EQ(host->Counter("Tcp", "InCsumErrors"), 0u);
+  EXPECT_GT(gateway->Stat("from_wire"), 0u);
+  EXPECT_GT(gateway->Stat("to_wire"), 0u);
+}
+
+TEST_F(UplinkTest, VlansAreTranslated) {
+  UplinkDaemon* const gateway = StartGateway("vlans = [\"10-19:110\", \"30:0\"]\n");
+  Host* const h1 = AddMember("mode = \"trunk\"\n");
+  EXPECT_THAT(gateway->Show(), HasSubstr("VLANs 10-19:110,30:0, priority 100\n  active in VLANs 10-19,30;"));
+  PacketSocket wire(c1_, "eth0"), tap(h1, "v1");
+  const Bytes in = TestFrame(MacAddr::Broadcast(), kA, 1), out = TestFrame(kA, kB, 2);
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
+    wire.Send(WithTag(in, 110, 3));
+    return tap.WaitFor(ExactlyFrame(WithTag(in, 10, 3)), 1, absl::Milliseconds(200));
+  })) << "once the two agents know each other";
+  tap.Send(WithTag(out, 10, 5));
+  EXPECT_TRUE(wire.WaitFor(ExactlyFrame(WithTag(out, 110, 5))));
+  // Untagged on the wire; another tag and a provider's are payload.
+  for (const Bytes& payload : {in, WithTag(in, 99, 0, 0x88a8)}) {
+    wire.Send(payload);
+    EXPECT_TRUE(tap.WaitFor(ExactlyFrame(WithTag(payload, 30))));
+  }
+  tap.Send(WithTag(TestFrame(MacAddr::Broadcast(), kB, 3), 30));
+  EXPECT_TRUE(wire.WaitFor(ExactlyFrame(TestFrame(MacAddr::Broadcast(), kB, 3))));
+  tap.Send(WithTag(WithTag(out, 99), 12));
+  EXPECT_TRUE(wire.WaitFor(ExactlyFrame(WithTag(WithTag(out, 99), 112))));
+  tap.Send(WithTag(WithTag(out, 110), 30));
+  EXPECT_TRUE(wire.WaitFor(ExactlyFrame(WithTag(WithTag(out, 110), 0)))) << "a priority tag keeps the inner tag inside";
+  wire.Send(WithTag(in, 10));
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(gateway->Ctl({"drops"}).out, "vlan_not_allowed"); }))
+      << "the wire's VLAN 10 is not the VES's";
+}
+
+TEST_F(UplinkTest, BridgePdusPassAndOthersAreDroppedAsConfigured) {
+  UplinkDaemon* const gateway = StartGateway("vlans = [0]\n");
+  Host* const h1 = AddMember();
+  PacketSocket wire(c1_, "eth0"), tap(h1, "v1");
+  const auto to_group = [](uint8_t group, uint16_t type, uint32_t marker) {
+    Bytes frame = TestFrame(MacAddr::FromUint64(0x01'80'c2'00'00'00 + group), kA, marker);
+    frame[12] = static_cast<uint8_t>(type >> 8), frame[13] = static_cast<uint8_t>(type);
+    return frame;
+  };
+  // The bridge does not pass these groups; so the test speaks on the port to the gateway itself.
+  core_->MustRun({"sh", "-c", "echo 0xfff8 >/sys/class/net/br0/bridge/group_fwd_mask || true"});
+  PacketSocket core(core_, "p-gw");
+  const Bytes lldp = to_group(0x0e, 0x88cc, 2), slow = to_group(0x02, 0x8809, 3), stp = to_group(0x00, 0x88b6, 4);
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
+    core.Send(stp);
+    return tap.WaitFor(ExactlyFrame(stp), 1, absl::Milliseconds(200));
+  }));
+  core.Send(lldp);
+  core.Send(slow);
+  core.Send(stp);
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(gateway->Ctl({"drops"}).out, "link_local_control"); }));
+  EXPECT_EQ(tap.Count(ExactlyFrame(lldp)) + tap.Count(ExactlyFrame(slow)), 0u);
+  tap.Send(lldp);
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(gateway->Ctl({"drops"}).out, "port_filtered"); }));
+}
+
+TEST_F(UplinkTest, StationsOfEachSideAreLimited) {
+  c1_->AddAddress("eth0", "10.0.0.101/24");
+  UplinkDaemon* const gateway = StartGateway("vlans = [0]\nves_macs = 2\nfdb_limit = 2\n");
+  Host* const h1 = AddMember();
+  EXPECT_TRUE(Reaches(c1_, "10.0.0.1", kPatience, "0.1")) << "the first one is h1 itself";
+  PacketSocket wire(c1_, "eth0"), tap(h1, "v1");
+  const auto from = [](MacAddr source, uint32_t marker) { return TestFrame(MacAddr::Broadcast(), source, marker); };
+  tap.Send(from(kA, 1));
+  EXPECT_TRUE(wire.WaitFor(Marked(1)));
+  tap.Send(from(kB, 2));
+  tap.Send(from(kA, 3));
+  EXPECT_TRUE(wire.WaitFor(Marked(3)));
+  EXPECT_EQ(wire.Count(Marked(2)), 0u);
+  EXPECT_THAT(gateway->Ctl({"drops"}).out, HasSubstr("port_mac_limit"));
+  for (uint32_t i = 0; i < 5; ++i) wire.Send(from(MacAddr::FromUint64(0x02'bb'00'00'00'00 + i), 10 + i));
+  EXPECT_TRUE(tap.WaitFor(Marked(14)));
+  size_t behind = 0;
+  for (absl::string_view line : absl::StrSplit(gateway->MustCtl({"fdb", "show"}), '\n'))
+    behind += absl::StrContains(line, "vPort up0");
+  EXPECT_LE(behind, 2u);
+  EXPECT_GE(behind, 1u);
+}
+
+TEST_F(UplinkTest, AnUntaggedWireMayBeAnyVlanOfTheVes) {
+  c1_->AddAddress("eth0", "10.0.0.101/24");
+  StartGateway("vlans = [\"30:0\"]\n");
+  Host* const h1 = AddMember("access_vlan = 30\n");
+  EXPECT_TRUE(Reaches(c1_, "10.0.0.1", kPatience, "0.1"));
+  ExpectPing(h1, "10.0.0.101");
+}
+
+// The VES carries packets of 4,074 bytes, the wire of 1,500.
+TEST_F(UplinkTest, PacketsTooLargeForTheWireAreAnswered) {
+  c1_->AddAddress("eth0", "10.0.0.101/24");
+  UplinkDaemon* const gateway = StartGateway("vlans = [0]\n");
+  Host* const h1 = AddMember();
+  EXPECT_TRUE(Reaches(c1_, "10.0.0.1", kPatience, "0.1"));
+  UniqueFd sender = UdpSocket(h1, "10.0.0.1", 0), receiver = UdpSocket(c1_, "10.0.0.101", 4000);
+  const Bytes datagram(3000, 0x5a);
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
+    SendUdp(sender.get(), "10.0.0.101", 4000, datagram);
+    return ReceiveUdp(receiver.get(), absl::Milliseconds(200)) == absl::optional<Bytes>(datagram);
+  })) << "its sender makes fragments once it knows the MTU";
+  EXPECT_GT(gateway->Stat("too_big_to_wire"), 0u);
+  EXPECT_GT(gateway->Stat("too_big_errors_sent"), 0u);
+}
+
+TEST_F(UplinkTest, PacketsTooLargeForTheVesAreAnswered) {
+  c1_->MustIp("link set eth0 mtu 9000");
+  core_->MustIp("link set s1 mtu 9000");
+  c1_->AddAddress("eth0", "10.0.0.101/24");
+  UplinkDaemon* const gateway = StartGateway("vlans = [0]\n", 9000);
+  Host* const h1 = AddMember();
+  EXPECT_TRUE(Reaches(c1_, "10.0.0.1", kPatience, "0.1"));
+  UniqueFd sender = UdpSocket(c1_, "10.0.0.101", 0), receiver = UdpSocket(h1, "10.0.0.1", 4000);
+  const Bytes datagram(8000, 0x5a);
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
+    SendUdp(sender.get(), "10.0.0.1", 4000, datagram);
+    return ReceiveUdp(receiver.get(), absl::Milliseconds(200)) == absl::optional<Bytes>(datagram);
+  }));
+  EXPECT_GT(gateway->Stat("too_big_from_wire"), 0u);
+}
+
+TEST_F(UplinkTest, ANicWithoutLinkIsShown) {
+  UplinkDaemon* const gateway = StartGateway("vlans = [0]\n");
+  core_->MustIp("link set p-gw down");
+  EXPECT_TRUE(gateway->Shows("down: netdev e1 has no carrier")) << gateway->Show();
+  EXPECT_THAT(gateway->Show(), HasSubstr("active in VLANs none"));
+  core_->MustIp("link set p-gw up");
+  EXPECT_TRUE(gateway->Shows("active in VLANs 0;")) << gateway->Show();
+}
+
+TEST_F(UplinkTest, AnUplinkThatIsNoEdgeWaitsForTheSpanningTree) {
+  core_->MustIp("link set br0 type bridge stp_state 1 forward_delay 200");
+  c1_->AddAddress("eth0", "10.0.0.101/24");
+  UplinkDaemon* const gateway = AddGateway("gw");
+  gateway->Configure("vlans = [0]\nedge = false\n");
+  gateway->Launch();
+  gateway->WaitUntil({"uplink", "show"}, [](const std::string& show) {
+    return absl::StrContains(show, "down: it waits for the spanning tree of the wire");
+  });
+  AddMember();
+  EXPECT_TRUE(Reaches(c1_, "10.0.0.1", kPatience, "0.1")) << "the first broadcast shows that the port forwards";
+  EXPECT_THAT(gateway->Show(), HasSubstr("active in VLANs 0;"));
+}
+
+TEST_F(UplinkTest, TwoUplinksOfOneProcessKeepTheirNetworksApart) {
+  Host* const other = lab().AddHost("other");
+  UplinkDaemon* const gateway = AddGateway("gw");
+  gateway->host()->AddVeth("e2", other, "eth0");
+  gateway->Configure("vlans = [\"10:0\"]\n[[uplink]]\nname = \"up1\"\nves = \"red\"\nnetdev = \"e2\"\nvlans = [\"20:0\"]\n");
+  gateway->Launch();
+  gateway->WaitUntil({"uplink", "show", "up1"}, [](const std::string& show) { return absl::StrContains(show, "VLANs 20;"); });
+  c1_->AddAddress("eth0", "10.0.0.101/24");
+  other->AddAddress("eth0", "10.0.0.101/24");
+  AgentSpec spec;
+  spec.vports = {{"v1", "red", "access_vlan = 10\n"}, {"v2", "red", "access_vlan = 20\n"}};
+  Host* const h1 = AddAgent("h1", spec).host();
+  h1->AddAddress("v1", "10.0.0.1/24");
+  EXPECT_TRUE(Reaches(c1_, "10.0.0.1", kPatience, "0.1"));
+  EXPECT_FALSE(Reaches(other, "10.0.0.1", absl::Milliseconds(300), "0.1"));
+  h1->MustIp("addr del 10.0.0.1/24 dev v1");
+  h1->AddAddress("v2", "10.0.0.1/24");
+  EXPECT_TRUE(Reaches(other, "10.0.0.1", kPatience, "0.1"));
+}
+
+// IPoIB host s1, member h1 of the VES and host c1 of the core in one subnet, through one process.
+class UplinkIpoibTest : public SwitchTest {};
+
+TEST_F(UplinkIpoibTest, AllThreeNetworksReachEachOther) {
+  StartFabric({{.pkey = 0x8001}, {.pkey = 0x8002, .ipoib = true}});
+  const HostOptions with_ipv6 = {.ipv6 = true};
+  Host* const c1 = lab().AddHost("c1", with_ipv6);
+  Host* const gw = lab().AddHost("gw");
+  gw->AddVeth("e1", c1, "eth0");
+  UplinkDaemon gateway(&lab(), &fabric(), gw);
+  gateway.Configure(
+      "vlans = [0]\n[[gateway]]\nname = \"gw0\"\nves = \"red\"\npkey = 0x8002\npeers = []\n"
+      "prefixes = [\"10.0.0.0/24\", \"fd00::/64\"]\n");
+  gateway.Launch();
+  gateway.WaitUntil({"gateway", "show"}, [](const std::string& show) { return absl::StrContains(show, ", active"); });
+  IpoibHost s1(&lab(), &fabric(), lab().AddHost("s1", with_ipv6), {.addresses = {"10.0.0.11/24", "fd00::11/64"}});
+  s1.Start();
+  Host* const h1 = AddNumberedAgents(1, {}, with_ipv6)[0]->host();
+  c1->AddAddress("eth0", "10.0.0.101/24");
+  c1->AddAddress("eth0", "fd00::101/64");
+  for (const auto& [from, to] : std::vector<std::pair<Host*, std::string>>{{c1, "10.0.0.11"},
+                                                                           {c1, "fd00::11"},
+                                                                           {c1, "10.0.0.1"},
+                                                                           {c1, "fd00::1"},
+                                                                           {s1.host(), "10.0.0.101"},
+                                                                           {s1.host(), "fd00::101"},
+                                                                           {s1.host(), "10.0.0.1"},
+                                                                           {h1, "10.0.0.101"},
+                                                                           {h1, "fd00::11"}}) {
+    EXPECT_TRUE(Reaches(from, to, kPatience, "0.2")) << from->name() << " to " << to;
+  }
+  PacketSocket core(c1, "eth0"), member(h1, "v1");
+  MulticastStation station(s1.host(), /*ipv6=*/false, 4000, "ib0");
+  station.SetHops(1);
+  station.Send("224.0.0.1", "from IPoIB to all");
+  const auto arrived = [](const Bytes& frame) {
+    return std::string(frame.begin(), frame.end()).find("from IPoIB to all") != std::string::npos;
+  };
+  EXPECT_TRUE(core.WaitFor(arrived));
+  EXPECT_TRUE(member.WaitFor(arrived));
+  ExpectConservation(&gateway, {"red"});
+  for (Daemon* daemon : std::initializer_list<Daemon*>{&gateway, &s1}) EXPECT_EQ(daemon->Stop(), 0) << daemon->Log();
+}
+
+// Two gateways between the same networks.
+class UplinkPairTest : public UplinkTest {
+ protected:
+  // The first one becomes active.
+  void StartPair() {
+    c1_->AddAddress("eth0", "10.0.0.101/24");
+    for (const char* name : {"gw1", "gw2"}) {
+      UplinkDaemon* const gateway = AddGateway(name);
+      gateway->host()->MustIp("link set e1 down");  // until each knows the other
+      gateway->Configure("vlans = [0]\n");
+      gateway->Launch();
+      gateway->WaitUntil({"uplink", "show"}, [](const std::string& show) { return absl::StrContains(show, "down"); });
+    }
+    const std::string peers = absl::StrCat("peers = [\"", gateways_[0]->OwnGid(), "\", \"", gateways_[1]->OwnGid(), "\"]\n");
+    for (size_t i = 0; i < 2; ++i) {
+      configuration_[i] = absl::StrCat("vlans = [0]\npriority = ", 200 - i, "\n", peers);
+      gateways_[i]->Configure(configuration_[i]);
+      gateways_[i]->MustCtl({"reload"});
+      gateways_[i]->host()->MustIp("link set e1 up");
+      EXPECT_TRUE(gateways_[i]->Shows(i == 0 ? "active in VLANs 0\n" : "stands by in 0\n")) << gateways_[i]->Show();
+    }
+    EXPECT_TRUE(first()->Shows("standing by in 0\n")) << first()->Show();
+    h1_ = AddMember();
+    EXPECT_TRUE(Reaches(c1_, "10.0.0.1", kPatience, "0.1"));
+    EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return agent(1).KnowsAnnounced(c1_->Mac("eth0")); }));
+  }
+  UplinkDaemon* first() { return gateways_[0].get(); }
+  UplinkDaemon* second() { return gateways_[1].get(); }
+
+  std::string configuration_[2];
+  Host* h1_ = nullptr;
+};
+
+TEST_F(UplinkPairTest, OneForwardsAndTheOtherStandsBy) {
+  StartPair();
+  PacketSocket tap(h1_, "v1"), wire(c1_, "eth0");
+  wire.Send(TestFrame(MacAddr::Broadcast(), MacAddr::FromUint64(0x02'aa'00'00'00'09), 1));
+  EXPECT_TRUE(tap.WaitFor(Marked(1)));
+  tap.Send(TestFrame(MacAddr::Broadcast(), MacAddr::FromUint64(0x02'aa'00'00'00'0a), 2));
+  EXPECT_TRUE(wire.WaitFor(Marked(2)));
+  ExpectPing(c1_, "10.0.0.1", 20);
+  EXPECT_EQ(tap.Count(Marked(1)), 1u);
+  EXPECT_EQ(wire.Count(Marked(2)), 1u);
+  EXPECT_EQ(second()->Stat("from_wire") + second()->Stat("to_wire"), 0u);
+  EXPECT_GT(second()->Stat("standby_from_wire"), 0u);
+  EXPECT_GT(second()->Stat("hellos_from_ves"), 0u);
+  EXPECT_GT(second()->Stat("hellos_from_wire"), 0u);
+}
+
+TEST_F(UplinkPairTest, ConnectionsSurviveAKillAndAStop) {
+  StartPair();
+  UniqueFd listener = TcpListener(h1_, "10.0.0.1", 5000);
+  UniqueFd client = TcpConnect(c1_, "10.0.0.1", 5000);
+  ASSERT_TRUE(client.valid());
+  UniqueFd server = TcpAccept(listener.get());
+  EXPECT_EQ(TcpTransfer(client.get(), server.get(), 1 << 20), "");
+  first()->Kill(SIGKILL);
+  EXPECT_TRUE(second()->Shows("active in VLANs 0, the last failover")) << second()->Show();
+  EXPECT_LE(second()->LastFailover(), 1000);
+  EXPECT_EQ(TcpTransfer(server.get(), client.get(), 1 << 20), "");
+  EXPECT_EQ(TcpTransfer(client.get(), server.get(), 1 << 20), "");
+  EXPECT_GT(second()->Stat("macs_taken_over"), 0u);
+  EXPECT_GT(second()->Stat("macs_advertised"), 0u);
+  first()->Launch();
+  EXPECT_TRUE(first()->Shows("stands by in 0\n")) << "it does not take the VLANs back: " << first()->Show();
+  EXPECT_TRUE(second()->Shows("standing by in 0\n")) << "so the first one can be its successor: " << second()->Show();
+  EXPECT_EQ(second()->Stop(), 0) << second()->Log();
+  EXPECT_TRUE(first()->Shows("active in VLANs 0, the last failover")) << first()->Show();
+  EXPECT_LE(first()->LastFailover(), 100);
+  EXPECT_EQ(TcpTransfer(server.get(), client.get(), 1 << 20), "");
+}
+
+TEST_F(UplinkPairTest, ANicWithoutLinkHandsItsVlansOver) {
+  StartPair();
+  core_->MustIp("link set p-gw1 down");
+  EXPECT_TRUE(second()->Shows("active in VLANs 0, the last failover")) << second()->Show();
+  EXPECT_TRUE(Reaches(c1_, "10.0.0.1", kPatience, "0.1"));
+  EXPECT_TRUE(Reaches(h1_, "10.0.0.101", kPatience, "0.1"));
+  core_->MustIp("link set p-gw1 up");
+  EXPECT_TRUE(first()->Shows("stands by in 0\n")) << first()->Show();
+}
+
+TEST_F(UplinkPairTest, AStoppedGatewayForwardsNothingWhenItGoesOn) {
+  StartPair();
+  first()->Kill(SIGSTOP);
+  EXPECT_TRUE(second()->Shows("active in VLANs 0, the last failover")) << second()->Show();
+  PacketSocket tap(h1_, "v1"), wire(c1_, "eth0");
+  wire.Send(TestFrame(MacAddr::Broadcast(), kA, 1));
+  EXPECT_TRUE(tap.WaitFor(Marked(1)));
+  first()->Kill(SIGCONT);
+  EXPECT_TRUE(first()->Shows("stands by in 0\n")) << first()->Show();
+  ExpectPing(c1_, "10.0.0.1", 20);
+  EXPECT_EQ(tap.Count(Marked(1)), 1u) << "it has waited in the socket of the first one";
+}
+
+TEST_F(UplinkPairTest, FramesOnTheWireThatAreNoHellosAreCounted) {
+  StartPair();
+  PacketSocket wire(c1_, "eth0");
+  Bytes forged = TestFrame(MacAddr::FromUint64(0x03'65'6f'69'62'75), kA, 7);
+  forged[12] = 0x88, forged[13] = 0xb5;
+  wire.Send(forged);
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return first()->Stat("hellos_malformed") == 1; }));
+  EXPECT_THAT(first()->Show(), HasSubstr("active in VLANs 0\n"));
+}
+
+}  // namespace
+}  // namespace eoib::lab
