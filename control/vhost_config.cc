@@ -1,0 +1,69 @@
+#include <sys/un.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+
+// After everything else.
+#include "control/config_reader.h"
+#include "control/vhost_config.h"
+
+namespace eoib {
+namespace {
+
+constexpr char kHint[] = "it is the path of a socket, such as \"/run/eoib/vm1.sock\": absolute, and at most 107 bytes";
+
+struct OfTheGuest {
+  const char* key;
+  const char* why;
+};
+constexpr OfTheGuest kOfTheGuest[] = {
+    {"mac", "the guest has its own MAC (QEMU: -device virtio-net-pci,mac=...)"},
+    {"up", "the guest sets its interface up"},
+    {"pin_mac", "the vPort has no MAC of its own; use static_macs for the guest's"},
+};
+
+bool IsSocketPath(const std::string& path) {
+  return path.size() > 1 && path.front() == '/' && path.back() != '/' && path.size() < sizeof(sockaddr_un::sun_path) &&
+         std::none_of(path.begin(), path.end(), [](char c) { return absl::ascii_iscntrl(static_cast<unsigned char>(c)); });
+}
+
+}  // namespace
+
+void ReadVhost(const TableReader& reader, VPortConfig* vport) {
+  if (vport->type != "vhost-user") {
+    for (const char* key : {"socket", "socket_mode"}) {
+      if (!reader.Has(key)) continue;
+      reader.Mistake(key, absl::StrCat(key, " is for type = \"vhost-user\"; add that, or remove ", key));
+    }
+    return;
+  }
+  reader.Require("socket", "\"/run/eoib/vm1.sock\", the socket that the virtual machine uses, too");
+  if (const auto path = reader.String("socket", kHint)) {
+    vport->socket = *path;
+    if (!IsSocketPath(*path)) reader.Wrong("socket", kHint);
+  }
+  vport->connects = reader.OneOf("socket_mode", {"server", "client"}) == 1u;
+  for (const OfTheGuest& one : kOfTheGuest) {
+    if (!reader.Has(one.key)) continue;
+    reader.Mistake(one.key, absl::StrCat(one.key, " is not for type = \"vhost-user\": ", one.why, "; remove it"));
+  }
+}
+
+void CheckSocketsDiffer(const std::vector<VPortConfig>& vports, Mistakes* mistakes) {
+  std::map<std::string, const VPortConfig*> first;
+  for (const VPortConfig& vport : vports) {
+    if (vport.socket.empty()) continue;
+    const auto [before, fresh] = first.emplace(vport.socket, &vport);
+    if (fresh) continue;
+    mistakes->Add(vport.line,
+                  absl::StrCat("socket ", Quote(vport.socket), " of vPort ", Quote(vport.name), " is also that of vPort ",
+                               Quote(before->second->name), " on ", mistakes->Mention(before->second->line),
+                               "; an interface of a virtual machine has one vPort: give each its own socket"));
+  }
+}
+
+}  // namespace eoib

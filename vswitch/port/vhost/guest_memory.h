@@ -1,0 +1,39 @@
+// GuestMemory: where the memory of a guest is in this process.
+#ifndef EOIB_VSWITCH_PORT_VHOST_GUEST_MEMORY_H_
+#define EOIB_VSWITCH_PORT_VHOST_GUEST_MEMORY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace eoib {
+
+class GuestMemory {
+ public:
+  struct Region {
+    uint64_t guest = 0;  // guest-physical address
+    uint64_t size = 0;
+    uint8_t* host = nullptr;
+  };
+
+  GuestMemory() = default;
+  explicit GuestMemory(std::vector<Region> regions) : regions_(std::move(regions)) {}
+
+  // The `length` bytes at the guest's address; null unless all are in one region.
+  uint8_t* Translate(uint64_t address, uint64_t length) const {
+    for (const Region& region : regions_) {
+      const uint64_t offset = address - region.guest;
+      if (address >= region.guest && offset < region.size && length <= region.size - offset) return region.host + offset;
+    }
+    return nullptr;
+  }
+  bool empty() const { return regions_.empty(); }
+
+ private:
+  std::vector<Region> regions_;  // a machine has two to eight
+};
+
+}  // namespace eoib
+
+#endif  // EOIB_VSWITCH_PORT_VHOST_GUEST_MEMORY_H_

@@ -1,0 +1,315 @@
+// The shared object libeoib-vhost.so: DPDK's librte_vhost as a VhostBackend, through its low-level access to rings. It moves no
+// frame; it says where rings and memory are. It contains nothing of the rest of the tree but headers.
+//
+// librte_vhost calls back on its own threads, and holds locks of the queues meanwhile. So the worker calls none of its
+// functions but those of the dirty log.
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_log.h>
+#include <rte_vhost.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "vswitch/port/vhost/vhost_backend.h"
+
+namespace eoib {
+namespace {
+
+// Messages of the vhost-user protocol, by number.
+enum Message : int {
+  kGetFeatures = 1,
+  kSetMemoryTable = 5,
+  kGetProtocolFeatures = 15,
+  kGetQueueNumber = 17,
+  kSendRarp = 19,
+};
+
+// The start of the library's message: its header, then the payload.
+struct MessageStart {
+  int request;
+  uint32_t flags;
+  uint32_t size;
+  uint64_t number;
+} __attribute__((packed));
+
+// What the ring code lacks, and IN_ORDER, which gains nothing.
+constexpr uint64_t kDisabled = 1ULL << 10 | 1ULL << 14 |  // GUEST_UFO, HOST_UFO
+                               1ULL << 34 | 1ULL << 35;   // RING_PACKED, IN_ORDER
+
+class Log final : public DirtyLog {
+ public:
+  explicit Log(int id) : id_(id) {}
+  void LogGuest(uint64_t address, uint64_t length) noexcept override { rte_vhost_log_write(id_, address, length); }
+  void LogUsed(uint16_t queue, uint64_t offset, uint64_t length) noexcept override {
+    rte_vhost_log_used_vring(id_, queue, offset, length);
+  }
+
+ private:
+  const int id_;
+};
+
+// A socket, with the machine that is connected to it. Its connection has an id, `vid` in the library's interface.
+class Socket {
+ public:
+  Socket(std::string path, VhostDevice* device) : path_(std::move(path)), device_(device) {}
+
+  bool Connect(int id) {
+    if (!device_->Connect()) {
+      std::fprintf(stderr, "vhost-user %s: refused a second virtual machine: the first one is still connected\n",
+                   path_.c_str());
+      return false;
+    }
+    id_ = id;
+    ready_.clear();
+    has_memory_ = false;
+    log_ = std::make_unique<Log>(id);
+    return true;
+  }
+  void Disconnect() {
+    if (id_ < 0) return;
+    id_ = -1;
+    device_->Disconnect();
+  }
+  bool owns(int id) const { return id_ == id; }
+  // Writes the place in each queue back, because the library hands it to the machine's program.
+  void Park() {
+    const std::vector<Virtqueue::Indices> indices = device_->Park();
+    for (uint16_t i = 0; i < indices.size(); ++i) rte_vhost_set_vring_base(id_, i, indices[i].available, indices[i].used);
+  }
+  void SetReady(uint16_t queue, bool ready) {
+    if (ready_.size() <= queue) ready_.resize(queue + 1u);
+    ready_[queue] = ready;
+  }
+  // Whether the library has a memory table: it must not be asked for one before.
+  void SetHasMemory(bool has) { has_memory_ = has; }
+  void Resume() { device_->Resume(State()); }
+  void Announce(MacAddr mac) { device_->Announce(mac); }
+
+ private:
+  VhostState State() const {
+    VhostState state;
+    rte_vhost_get_negotiated_features(id_, &state.features);
+    state.features &= ~(uint64_t{1} << VHOST_USER_F_PROTOCOL_FEATURES);
+    if (rte_vhost_get_mtu(id_, &state.mtu) != 0) state.mtu = 0;
+    state.log = log_.get();
+    rte_vhost_memory* memory = nullptr;
+    if (has_memory_ && rte_vhost_get_mem_table(id_, &memory) == 0) {
+      for (uint32_t i = 0; i < memory->nregions; ++i) {
+        const rte_vhost_mem_region& region = memory->regions[i];
+        state.memory.push_back(
+            {region.guest_phys_addr, region.size, reinterpret_cast<uint8_t*>(static_cast<uintptr_t>(region.host_user_addr))});
+      }
+    }
+    std::free(memory);
+    for (uint16_t i = 0; i < rte_vhost_get_vring_num(id_); ++i) state.queues.push_back(QueueState(i));
+    return state;
+  }
+  VhostState::Queue QueueState(uint16_t i) const {
+    VhostState::Queue queue;
+    rte_vhost_vring ring{};
+    if (i >= ready_.size() || !ready_[i] || rte_vhost_get_vhost_vring(id_, i, &ring) != 0) return queue;
+    if (ring.desc == nullptr || ring.avail == nullptr || ring.used == nullptr) return queue;
+    queue.ready = rte_vhost_get_vring_base(id_, i, &queue.indices.available, &queue.indices.used) == 0;
+    queue.rings = {reinterpret_cast<uint8_t*>(ring.desc), reinterpret_cast<uint8_t*>(ring.avail),
+                   reinterpret_cast<uint8_t*>(ring.used), ring.size};
+    queue.notify_fd = ring.kickfd;
+    queue.interrupt_fd = ring.callfd;
+    return queue;
+  }
+
+  const std::string path_;
+  VhostDevice* const device_;
+  std::atomic<int> id_{-1};
+  std::vector<bool> ready_;
+  bool has_memory_ = false;
+  std::unique_ptr<Log> log_;
+};
+
+class RteVhostBackend final : public VhostBackend {
+ public:
+  std::string Open(const std::string& path, bool server, VhostDevice* device) override;
+  void Close(const std::string& path) override;
+
+  // The socket of a connection, or null.
+  Socket* SocketOf(int id) {
+    char path[1024];
+    if (rte_vhost_get_ifname(id, path, sizeof(path)) != 0) return nullptr;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto at = sockets_.find(path);
+    return at == sockets_.end() ? nullptr : at->second.get();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::unique_ptr<Socket>> sockets_;
+};
+
+RteVhostBackend* backend = nullptr;  // as long as the process
+
+// Calls `visit` with the socket that the connection belongs to, unless it was refused.
+template <typename Visit>
+int WithSocket(int id, Visit visit) {
+  Socket* const socket = backend->SocketOf(id);
+  if (socket != nullptr && socket->owns(id)) visit(socket);
+  return 0;
+}
+
+// Every message that may move rings, memory or log, or ask where a queue stands.
+bool Moves(int request) { return request != kGetFeatures && request != kGetProtocolFeatures && request != kGetQueueNumber; }
+
+rte_vhost_msg_result BeforeMessage(int id, void* message) {
+  MessageStart start;
+  std::memcpy(&start, message, sizeof(start));
+  WithSocket(id, [&start](Socket* socket) {
+    if (start.request == kSendRarp) {
+      std::array<uint8_t, 6> mac;
+      std::memcpy(mac.data(), &start.number, mac.size());
+      socket->Announce(MacAddr::FromWire(mac.data()));
+    }
+    if (Moves(start.request)) socket->Park();
+    if (start.request == kSetMemoryTable) socket->SetHasMemory(false);
+  });
+  return RTE_VHOST_MSG_RESULT_NOT_HANDLED;
+}
+
+// Not called for a message with a mistake, after which the library ends the connection.
+rte_vhost_msg_result AfterMessage(int id, void* message) {
+  int request;
+  std::memcpy(&request, message, sizeof(request));
+  WithSocket(id, [request](Socket* socket) {
+    if (request == kSetMemoryTable) socket->SetHasMemory(true);
+    if (Moves(request)) socket->Resume();
+  });
+  return RTE_VHOST_MSG_RESULT_NOT_HANDLED;
+}
+constexpr rte_vhost_user_extern_ops kMessageHandlers = {BeforeMessage, AfterMessage};
+
+int NewConnection(int id) {
+  Socket* const socket = backend->SocketOf(id);
+  if (socket == nullptr || !socket->Connect(id)) return -1;
+  return rte_vhost_extern_callback_register(id, &kMessageHandlers, nullptr);
+}
+
+void DestroyConnection(int id) {
+  WithSocket(id, [](Socket* socket) { socket->Disconnect(); });
+}
+
+int QueueChanged(int id, uint16_t queue, int enable) {
+  return WithSocket(id, [queue, enable](Socket* socket) {
+    socket->Park();
+    socket->SetReady(queue, enable != 0);
+    socket->Resume();
+  });
+}
+
+// Only now the library knows the MTU.
+int NewDevice(int id) {
+  return WithSocket(id, [](Socket* socket) {
+    socket->Park();
+    socket->Resume();
+  });
+}
+
+// The message that ends the device, or the end of the connection, has parked the worker or does so here.
+void DestroyDevice(int id) {
+  WithSocket(id, [](Socket* socket) { socket->Park(); });
+}
+
+int FeaturesChanged(int id, uint64_t) {
+  return WithSocket(id, [](Socket* socket) {
+    socket->Park();
+    socket->Resume();
+  });
+}
+
+const rte_vhost_device_ops kCallbacks = {
+    .new_device = NewDevice,
+    .destroy_device = DestroyDevice,
+    .vring_state_changed = QueueChanged,
+    .features_changed = FeaturesChanged,
+    .new_connection = NewConnection,
+    .destroy_connection = DestroyConnection,
+    .guest_notified = nullptr,
+    .reserved = {},
+};
+
+std::string RteVhostBackend::Open(const std::string& path, bool server, VhostDevice* device) {
+  if (rte_vhost_driver_register(path.c_str(), server ? 0 : RTE_VHOST_USER_CLIENT) != 0) {
+    return "librte_vhost has no place for it, or has it already";
+  }
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    sockets_[path] = std::make_unique<Socket>(path, device);
+  }
+  if (rte_vhost_driver_disable_features(path.c_str(), kDisabled) == 0 &&
+      rte_vhost_driver_callback_register(path.c_str(), &kCallbacks) == 0 && rte_vhost_driver_start(path.c_str()) == 0) {
+    return "";
+  }
+  const int error = errno;
+  Close(path);
+  return std::string(server ? "listen: " : "connect: ") + std::strerror(error);
+}
+
+void RteVhostBackend::Close(const std::string& path) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (sockets_.count(path) == 0) return;
+  }
+  rte_vhost_driver_unregister(path.c_str());
+  const std::lock_guard<std::mutex> lock(mutex_);
+  sockets_[path]->Disconnect();
+  sockets_.erase(path);
+}
+
+// The environment abstraction layer is needed for the library's allocations and threads: without huge pages, devices, files
+// shared with other processes, and without moving this thread to one processor.
+std::string StartEnvironment() {
+  std::array<const char*, 11> arguments = {"eoib-vhost",
+                                           "--no-huge",
+                                           "--no-shconf",
+                                           "--no-pci",
+                                           "--no-telemetry",
+                                           "-m",
+                                           "32",
+                                           "--lcores=0@0",
+                                           "--log-level=*:error",
+                                           "--log-level=lib.eal:error",
+                                           nullptr};
+  cpu_set_t processors;
+  const bool known = sched_getaffinity(0, sizeof(processors), &processors) == 0;
+  std::string lcores;
+  if (known) {
+    for (int i = 0; i < CPU_SETSIZE; ++i) {
+      if (!CPU_ISSET(i, &processors)) continue;
+      lcores = "--lcores=0@" + std::to_string(i);
+      arguments[7] = lcores.c_str();
+      break;
+    }
+  }
+  const int result = rte_eal_init(10, const_cast<char**>(arguments.data()));
+  if (known) sched_setaffinity(0, sizeof(processors), &processors);
+  if (result < 0) return std::string("DPDK's environment: ") + rte_strerror(rte_errno);
+  rte_openlog_stream(stderr);
+  return "";
+}
+
+}  // namespace
+}  // namespace eoib
+
+extern "C" __attribute__((visibility("default"))) eoib::VhostBackend* eoib_vhost_backend(std::string* error) noexcept {
+  if (eoib::backend != nullptr) return eoib::backend;
+  *error = eoib::StartEnvironment();
+  if (error->empty()) eoib::backend = new eoib::RteVhostBackend();
+  return eoib::backend;
+}
