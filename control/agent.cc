@@ -16,6 +16,7 @@
 #include "control/peer_commands.h"
 #include "control/ves_metrics.h"
 #include "control/vport_commands.h"
+#include "vswitch/worker.h"
 
 namespace eoib {
 namespace {
@@ -29,12 +30,14 @@ std::string HostName() {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Agent>> Agent::Create(const AgentConfig& config, std::unique_ptr<Hca> hca, StateDir* state,
-                                                     const PortFactory& make_port, EventLoop* loop, const Clock* clock) {
+                                                     const PortFactory& make_port, EventLoop* loop, const Clock* clock,
+                                                     std::unique_ptr<DataPath> data_path) {
   if (absl::Status status = CheckLinkLayer(config, hca.get()); !status.ok()) return status;
   auto agent = std::unique_ptr<Agent>(new Agent(loop, state, make_port));
   auto fabric = FabricPort::Open(std::move(hca), loop, clock);
   if (!fabric.ok()) return fabric.status();
   agent->fabric_ = *std::move(fabric);
+  agent->worker_ = data_path != nullptr ? std::move(data_path) : std::make_unique<Worker>();
   if (absl::Status status = agent->Open(); !status.ok()) return status;
   if (absl::Status status = agent->Apply(config); !status.ok()) return status;
   return agent;
@@ -52,12 +55,11 @@ Agent::~Agent() {
 }
 
 absl::Status Agent::Open() {
-  const absl::StatusOr<AgentIdentity> identity = LoadAgentIdentity(*state_);
+  const absl::StatusOr<AgentIdentity> identity = state_ == nullptr ? NewAgentIdentity() : LoadAgentIdentity(*state_);
   if (!identity.ok()) return identity.status();
   identity_ = *identity;
-  worker_ = std::make_unique<Worker>();
-  fabric_->SetWorker({[this] { worker_->Stop(); }, [this](FabricPortClient* client) { return WatchEndpointOf(client); },
-                      [this] { worker_->Start(); }});
+  fabric_->SetWorker({[this] { worker_->Stop(absl::ZeroDuration()); },
+                      [this](FabricPortClient* client) { return WatchEndpointOf(client); }, [this] { worker_->Start(); }});
   return absl::OkStatus();
 }
 
@@ -106,7 +108,8 @@ absl::StatusOr<VPort> Agent::MakeVPort(const VPortConfig& config, const Ves& ves
   MacAddr mac;
   if (config.mac.has_value()) {
     mac = *config.mac;
-  } else if (config.type != "netdev") {  // the stations behind a netdev have MACs of their own
+  } else if (config.type != "netdev" && config.type != "vhost-user" && state_ != nullptr) {
+    // The stations behind the others have MACs of their own.
     const absl::StatusOr<MacAddr> kept = state_->MacFor(config.name);
     if (!kept.ok()) return kept.status();
     mac = *kept;
@@ -126,7 +129,7 @@ void Agent::Stop(std::function<void()> done) {
   started_ = false;
   loop_->Cancel(lost_timer_);
   for (const std::unique_ptr<Ves>& ves : veses_) ves->Leave();
-  worker_->Stop();  // it sends what is queued
+  worker_->Stop(absl::ZeroDuration());  // it sends what is queued
   fabric_->Stop(std::move(done));
 }
 

@@ -23,8 +23,8 @@
 #include "control/fabric_port.h"
 #include "control/state_dir.h"
 #include "control/ves.h"
+#include "vswitch/data_path.h"
 #include "vswitch/fabric/hca.h"
-#include "vswitch/worker.h"
 
 namespace eoib {
 
@@ -38,9 +38,12 @@ class Agent final {
       std::function<absl::StatusOr<VPort>(const VPortConfig& config, MacAddr mac, int mtu, const Ves& ves, FabricPort* fabric)>;
 
   // Opens everything that `config` names, or nothing: a failure leaves no interface behind. A missing link, subnet manager or
-  // P_Key is no failure: the VES waits for it without carrier. `state`, `loop` and `clock` outlive the agent.
+  // P_Key is no failure: the VES waits for it without carrier. `state`, `loop` and `clock` outlive the agent. `state` may be
+  // null: then the agent has a new id, the configuration names all MACs, and nothing is saved. `data_path` runs the
+  // forwarders; null: a worker of the agent's own.
   static absl::StatusOr<std::unique_ptr<Agent>> Create(const AgentConfig& config, std::unique_ptr<Hca> hca, StateDir* state,
-                                                       const PortFactory& make_port, EventLoop* loop, const Clock* clock);
+                                                       const PortFactory& make_port, EventLoop* loop, const Clock* clock,
+                                                       std::unique_ptr<DataPath> data_path = nullptr);
   ~Agent();
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
@@ -124,7 +127,7 @@ class Agent final {
   std::unique_ptr<FabricPort> fabric_;
   FdbBudget fdb_budget_;
   std::vector<std::unique_ptr<Ves>> veses_;
-  std::unique_ptr<Worker> worker_;
+  std::unique_ptr<DataPath> worker_;
   EventLoop::TimerId lost_timer_ = 0;
   absl::Time look_for_lost_at_ = absl::InfiniteFuture();
   bool started_ = false;  // between Start and Stop: the worker runs

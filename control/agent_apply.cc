@@ -232,7 +232,7 @@ void Agent::RemakeLostInterfaces() {
     for (const VPort& vport : ves->vports()) {
       if (vport.check != nullptr) ves->NoteTrouble(vport.index, vport.check());
       if (vport.is_lost == nullptr || !vport.is_lost()) continue;
-      worker_->Stop();
+      worker_->Stop(absl::ZeroDuration());
       worker_->RemovePort(ves->forwarder(), vport.index);
       absl::Status status = vport.remake();
       status.Update(worker_->AddPort(ves->forwarder(), vport.index));

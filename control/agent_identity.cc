@@ -88,6 +88,8 @@ AgentId NewId(const StateDir::RandomSource& random) {
 
 }  // namespace
 
+AgentIdentity NewAgentIdentity(const StateDir::RandomSource& random) { return {NewId(random), 1}; }
+
 absl::StatusOr<AgentIdentity> LoadAgentIdentity(const StateDir& state, const std::string& machine_id_path,
                                                 const StateDir::RandomSource& random) {
   const std::string path = state.path() + "/agent.json", machine_id = ReadMachineId(machine_id_path);

@@ -25,6 +25,9 @@ struct AgentIdentity {
 absl::StatusOr<AgentIdentity> LoadAgentIdentity(const StateDir& state, const std::string& machine_id_path = "/etc/machine-id",
                                                 const StateDir::RandomSource& random = StateDir::SystemRandom());
 
+// The identity of an agent that has no state directory: a new id at each start, so the other agents take it for another one.
+AgentIdentity NewAgentIdentity(const StateDir::RandomSource& random = StateDir::SystemRandom());
+
 }  // namespace eoib
 
 #endif  // EOIB_CONTROL_AGENT_IDENTITY_H_

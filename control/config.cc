@@ -13,6 +13,7 @@
 // After everything else.
 #include "control/config_reader.h"
 #include "control/netdev_config.h"
+#include "control/vhost_config.h"
 
 namespace eoib {
 
@@ -160,8 +161,8 @@ class VPortReader {
  public:
   VPortReader(const toml::table& table, Mistakes* mistakes) : reader_(table, "vport", mistakes) {
     CheckKeys(table, " in [[vport]]",
-              {"name", "ves", "type", "netdev", "mac", "mode", "access_vlan", "trunk_vlans", "native_vlan", "static_macs",
-               "mtu", "fdb_limit", "sticky", "pin_mac", "up"},
+              {"name", "ves", "type", "netdev", "socket", "socket_mode", "mac", "mode", "access_vlan", "trunk_vlans",
+               "native_vlan", "static_macs", "mtu", "fdb_limit", "sticky", "pin_mac", "up"},
               mistakes);
     reader_.Require("name", "\"eoib0\", which is also its interface's name");
     reader_.Require("ves", "the name of a [[ves]]");
@@ -173,9 +174,10 @@ class VPortReader {
     ReadName(reader_, IsNetdevName,
              "it is an interface's name: 1 to 15 bytes, without spaces, '/', ':' and '%', and not \"all\" or \"default\"",
              &vport.name);
-    constexpr const char* kTypes[] = {"tap", "test", "netdev"};
-    if (const auto type = reader_.OneOf("type", {"tap", "test", "netdev"})) vport.type = kTypes[*type];
+    constexpr const char* kTypes[] = {"tap", "test", "netdev", "vhost-user"};
+    if (const auto type = reader_.OneOf("type", {"tap", "test", "netdev", "vhost-user"})) vport.type = kTypes[*type];
     ReadNetdev(reader_, &vport);
+    ReadVhost(reader_, &vport);
     vport.mac = reader_.Mac("mac");
     vport.static_macs = reader_.Macs("static_macs");
     if (const auto mtu = reader_.Integer("mtu", kMinMtu, kMaxMtu, " bytes")) vport.mtu = static_cast<int>(*mtu);
@@ -321,7 +323,7 @@ void CheckVPortsDiffer(const std::vector<VPortConfig>& vports, Mistakes* mistake
 AgentConfig ReadRoot(const toml::table& root, const ConfigExtension& extension, Mistakes* mistakes) {
   AgentConfig config;
   std::vector<std::string> keys = {"ves", "vport", "fdb_limit"};
-  if (!extension.table.empty()) keys.push_back(extension.table);
+  keys.insert(keys.end(), extension.tables.begin(), extension.tables.end());
   CheckKeys(root, "", keys, mistakes);
   if (const auto limit = TableReader(root, "", mistakes).Integer("fdb_limit", 1, kMaxFdbLimit, " MAC addresses")) {
     config.fdb_limit = *limit;
@@ -334,6 +336,7 @@ AgentConfig ReadRoot(const toml::table& root, const ConfigExtension& extension, 
   extension.read(root, &config, mistakes);
   CheckVPortsDiffer(config.vports, mistakes);
   CheckNetdevsDiffer(config.vports, mistakes);
+  CheckSocketsDiffer(config.vports, mistakes);
   if (config.veses.empty() && mistakes->empty()) {
     mistakes->Add(1, absl::StrCat("there is no VES; the least that works is:\n", extension.example));
   }
@@ -347,7 +350,7 @@ absl::StatusOr<AgentConfig> ParseConfig(absl::string_view toml, absl::string_vie
 }
 
 absl::StatusOr<AgentConfig> ParseConfig(const ConfigText& config) {
-  return ParseConfigWith(config, {"", kExample, [](const toml::table&, AgentConfig*, Mistakes*) {}});
+  return ParseConfigWith(config, {{}, kExample, [](const toml::table&, AgentConfig*, Mistakes*) {}});
 }
 
 absl::StatusOr<ConfigText> LoadConfigText(const std::string& path) { return ConfigText::Load(path, kExample); }

@@ -67,8 +67,10 @@ struct VPortConfig {
 
   std::string name;                  // unique; also the netdev's name, so at most 15 bytes
   std::string ves;                   // the name of its VES
-  std::string type = "tap";          // "tap", "netdev" or "test"
+  std::string type = "tap";          // "tap", "netdev", "vhost-user" or "test"
   std::string netdev;                // if type = "netdev": the interface, which exists without the agent
+  std::string socket;                // if type = "vhost-user": that of the virtual machine's interface
+  bool connects = false;             // "socket_mode = \"client\"": connect to the socket, where the machine listens
   absl::optional<MacAddr> mac;       // of the netdev; default: random, kept in the state directory
   VlanPolicy vlan;                   // mode, access_vlan, trunk_vlans, native_vlan
   std::vector<MacAddr> static_macs;  // always behind it, in its access (or native) VLAN; never learned elsewhere

@@ -35,8 +35,8 @@ bool ChangesInPlace(VesConfig before, const VesConfig& after) {
 }
 
 bool KeepsInterface(const VPortConfig& before, const VPortConfig& after) {
-  return before.type == after.type && before.netdev == after.netdev && before.mac == after.mac &&
-         before.details == after.details;
+  return before.type == after.type && before.netdev == after.netdev && before.socket == after.socket &&
+         before.connects == after.connects && before.mac == after.mac && before.details == after.details;
 }
 
 template <typename Config, typename InPlace>

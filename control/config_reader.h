@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -18,8 +19,8 @@
 namespace eoib {
 
 struct ConfigExtension {
-  std::string table;    // the name of its tables: "gateway"
-  std::string example;  // a minimal file, for the message that there is none
+  std::vector<std::string> tables;  // the names of its tables: "gateway"
+  std::string example;              // a minimal file, for the message that there is none
   // Reads those tables. The VESes and vPorts of `config` have been read; it may add vPorts.
   std::function<void(const toml::table& root, AgentConfig* config, Mistakes* mistakes)> read;
 };

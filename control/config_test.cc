@@ -339,7 +339,8 @@ TEST(ConfigTest, RefusalsNameTheLineAndARightValue) {
        "f:6: name is \"..\"; " + kNetdevRule},
       {"a name that /proc/sys/net keeps for itself", absl::StrCat(kBlue, "[[vport]]\nname='all'\nves='blue'\n"),
        "f:6: name is \"all\"; " + kNetdevRule},
-      {"unknown type", WithVPort("type = 'tun'\n"), "f:8: type is \"tun\"; it is \"tap\", \"test\" or \"netdev\""},
+      {"unknown type", WithVPort("type = 'tun'\n"),
+       "f:8: type is \"tun\"; it is \"tap\", \"test\", \"netdev\" or \"vhost-user\""},
       {"mac no address", WithVPort("mac = '02:00'\n"), "f:8: mac is \"02:00\"; a MAC address is written \"02:00:5e:10:00:01\""},
       {"mac a number", WithVPort("mac = 1\n"), "f:8: mac is 1; a MAC address is written \"02:00:5e:10:00:01\""},
       {"mac of a group", WithVPort("mac = '01:00:5e:00:00:01'\n"),
@@ -476,7 +477,7 @@ TEST(ConfigExampleTest, TheShippedExampleParses) {
   ASSERT_EQ(2u, config->veses.size());
   EXPECT_EQ(PKey(0x8002), config->veses[1].pkey);
   EXPECT_EQ("0,10,100-199", config->veses[0].vlans.ToString());
-  ASSERT_EQ(4u, config->vports.size());
+  ASSERT_EQ(5u, config->vports.size());
   EXPECT_EQ(PortMode::kAccess, config->vports[0].vlan.mode);
   EXPECT_EQ(PortMode::kTrunk, config->vports[1].vlan.mode);
   EXPECT_EQ(2u, config->vports[2].static_macs.size());

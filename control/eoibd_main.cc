@@ -20,6 +20,7 @@
 #include "control/daemon/wait_for_hca.h"
 #include "control/netdev_vport.h"
 #include "control/state_dir.h"
+#include "control/vhost_vport.h"
 #include "vswitch/base/unique_fd.h"
 #include "vswitch/fabric/softhca/open_hca.h"
 #include "vswitch/port/tap_port.h"
@@ -120,6 +121,7 @@ absl::StatusOr<std::unique_ptr<Agent>> MakeAgent(const AgentConfig& config, Daem
                                      FabricPort*) -> absl::StatusOr<VPort> {
     if (vport.type == "test") return MakeTest(vport, mac);
     if (vport.type == "netdev") return MakeNetdevVPort(vport);
+    if (vport.type == "vhost-user") return MakeVhostVPort(vport);
     return tap_maker.Make(vport, mac, mtu, ves.config().SendsSegments());
   };
   return Agent::Create(config, *std::move(hca), state, make_port, daemon->loop(), daemon->clock());
@@ -130,6 +132,7 @@ absl::Status Run() {
   if (!text.ok()) return text.status();
   const absl::StatusOr<AgentConfig> config = ParseConfig(*text);
   if (!config.ok()) return config.status();
+  if (absl::Status status = CheckVhostInstalled(*config); !status.ok()) return status;
   if (FLAGS_check_config) return absl::OkStatus();
   auto daemon = Daemon::Open(absl::StrCat(FLAGS_rundir, "/eoibd", FLAGS_name.empty() ? "" : ".", FLAGS_name, ".ctl"));
   if (!daemon.ok()) return daemon.status();

@@ -48,6 +48,8 @@ class LocalClaims {
   void OnLearned(FdbKey key, VPortId vport, bool moved);
   // `key`, which another agent has announced, was heard at our `vport`.
   void OnHeard(FdbKey key, VPortId vport);
+  // Our `vport` stands in for another agent's, behind which `key` was.
+  void TakeOver(FdbKey key, VPortId vport) { Take(key, vport); }
   // `key`, which we claim, was heard from elsewhere, as a frame or another agent's question tells.
   void OnContested(FdbKey key);
   // A vPort of ours is down, and the FDB has no learned MACs there.

@@ -260,7 +260,7 @@ bool Ves::RunPunts() {
     ++handled;
   }
   while (handled < kPuntsPerTurn && messages_.Pop(&message_)) {
-    if (config_.announce) protocol_->OnMessage(message_);
+    OnMessage(message_);
     ++handled;
   }
   if (handled == kPuntsPerTurn) {
@@ -270,6 +270,30 @@ bool Ves::RunPunts() {
   // The worker also notifies the punt queue when its endpoint has failed.
   if (queue_pair_.NoteFailure()) context_.on_lost();
   return false;
+}
+
+void Ves::OnMessage(const ControlMessage& message) {
+  if (message.length == 0 || message.payload[0] != VPortSpeaker::kFirstByte) {
+    if (config_.announce) protocol_->OnMessage(message);
+    return;
+  }
+  for (const VPort& vport : vports_) {
+    if (vport.speaker != nullptr) vport.speaker->OnMessage(this, {message.payload.data(), message.length}, message.peer);
+  }
+}
+
+void Ves::SendSpeech(absl::Span<const uint8_t> payload) {
+  ControlMessage message;
+  message.length = static_cast<uint32_t>(payload.size());
+  std::copy(payload.begin(), payload.end(), message.payload.begin());
+  if (injected_.Push(message)) injected_.Notify();
+}
+
+void Ves::Leave() {
+  for (const VPort& vport : vports_) {
+    if (vport.speaker != nullptr) vport.speaker->Leave(this);
+  }
+  protocol_->Leave();
 }
 
 void Ves::OnPunt(const Punt& punt) {
@@ -314,6 +338,9 @@ void Ves::Run() {
   context_.fabric.handles->Reap();
   out_of_service_->Run();
   announcer_.Run();
+  for (const VPort& vport : vports_) {
+    if (vport.speaker != nullptr) vport.speaker->Run(this);
+  }
   const absl::Time now = context_.fabric.clock->Now();
   if (now < next_age_) return;
   next_age_ = now + kAgeInterval;
@@ -332,8 +359,12 @@ void Ves::ReclaimVPorts() {
 
 absl::Time Ves::NextDeadline() const {
   const absl::Time discovery = discovery_ != nullptr ? discovery_->NextDeadline() : absl::InfiniteFuture();
-  return std::min({next_age_, announcer_.NextDeadline(), group_->NextDeadline(), resolver_->NextDeadline(),
-                   protocol_->NextDeadline(), out_of_service_->NextDeadline(), discovery});
+  absl::Time next = std::min({next_age_, announcer_.NextDeadline(), group_->NextDeadline(), resolver_->NextDeadline(),
+                              protocol_->NextDeadline(), out_of_service_->NextDeadline(), discovery});
+  for (const VPort& vport : vports_) {
+    if (vport.speaker != nullptr) next = std::min(next, vport.speaker->NextDeadline());
+  }
+  return next;
 }
 
 std::string Ves::Behind(VPortId vport) const {

@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "control/config.h"
 #include "control/daemon/log.h"
 #include "control/fabric_port.h"
@@ -84,7 +85,9 @@ class Ves final : public FabricPortClient {
   void Start() override;
   void Stop(std::function<void()> done) override;
   // Tells the other agents that this one stops. The worker must run once more.
-  void Leave() { protocol_->Leave(); }
+  void Leave();
+  // A message of a vPort's speaker to all other agents. Lost if the queue is full.
+  void SendSpeech(absl::Span<const uint8_t> payload);
   void Run() override;
   absl::Time NextDeadline() const override;
   void Refresh(RefreshDepth depth) override;
@@ -139,6 +142,7 @@ class Ves final : public FabricPortClient {
   bool replicates() const { return config_.flood == FloodMode::kReplicate; }
   void MakeGroup(const Mgid& mgid);
   void OnPunt(const Punt& punt);
+  void OnMessage(const ControlMessage& message);
   void TakeDown(absl::string_view why);
   void ReclaimVPorts();
 

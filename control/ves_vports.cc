@@ -88,6 +88,7 @@ VPort Ves::RemoveVPort(const std::string& name) {
   EOIB_CHECK(at != vports_.end());
   while (RunPunts()) {  // they may name it
   }
+  if (at->speaker != nullptr) at->speaker->Leave(this);
   protocol_->RemoveVPort(*at, forwarder_->ports()[at->index].vport);
   forwarder_->RemovePort(at->index);
   VPort vport = std::move(*at);
@@ -143,7 +144,7 @@ void Ves::SetCarrier(bool up) {
 // carry larger frames.
 int Ves::InterfaceMtu(const VPortConfig& vport) const {
   const int largest = static_cast<int>(forwarder_->mtu()) - kNetdevOverhead;
-  const bool in_segments = vport.type == "tap" && config_.SendsSegments();
+  const bool in_segments = (vport.type == "tap" || vport.type == "vhost-user") && config_.SendsSegments();
   const int limit = in_segments ? static_cast<int>(PieceLayout(forwarder_->mtu()).Largest()) - kNetdevOverhead : largest;
   return std::min(vport.mtu.value_or(largest), limit);
 }

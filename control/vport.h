@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "control/config.h"
+#include "control/vport_speaker.h"
 #include "vswitch/port/interface_state.h"
 #include "vswitch/port/port.h"
 
@@ -19,8 +20,9 @@ struct VPort {
   VPortConfig config;
   std::shared_ptr<void> companion;  // an object that `port` uses, destroyed after it; may be null
   std::unique_ptr<Port> port;
-  uint32_t index = 0;   // of the port in the forwarder
-  bool is_new = false;  // the interface was made for this vPort, not found
+  VPortSpeaker* speaker = nullptr;  // null, or a part of `companion`
+  uint32_t index = 0;               // of the port in the forwarder
+  bool is_new = false;              // the interface was made for this vPort, not found
   std::function<absl::Status(int mtu)> set_mtu;
   std::function<absl::Status(bool up)> set_link;
   // Null, or limits the interface's super-frames to those that segments carry at this VES MTU.

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "vswitch/base/clock.h"
-#include "vswitch/worker.h"
+#include "vswitch/data_path.h"
 
 namespace eoib {
 
@@ -22,7 +22,7 @@ class WorkerPause {
   static constexpr absl::Duration kCatchUp = absl::Milliseconds(50);
 
   // From now until End or destruction. `worker` is null if none runs; it outlives the object.
-  explicit WorkerPause(Worker* worker) : worker_(worker) { Begin(absl::ZeroDuration()); }
+  explicit WorkerPause(DataPath* worker) : worker_(worker) { Begin(absl::ZeroDuration()); }
   ~WorkerPause() { End(); }
   WorkerPause(const WorkerPause&) = delete;
   WorkerPause& operator=(const WorkerPause&) = delete;
@@ -54,7 +54,7 @@ class WorkerPause {
     ++pauses_;
   }
 
-  Worker* worker_;
+  DataPath* worker_;
   const MonotonicClock clock_;
   absl::Time since_;
   absl::Duration longest_;

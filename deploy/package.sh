@@ -27,7 +27,7 @@ done
 
 install_packages build package
 if [ -z "$built" ]; then
-  build_tree "$build" eoibd eoibctl eoib-gateway eoib-ipoib eoib-fabricd eoib-verbs eoib-umad -- -DCMAKE_BUILD_TYPE=RelWithDebInfo
+  build_tree "$build" eoibd eoibctl eoib-gateway eoib-ipoib eoib-fabricd eoib-verbs eoib-umad eoib-vhost -- -DCMAKE_BUILD_TYPE=RelWithDebInfo
 fi
 mkdir -p "${output:=$build/packages}"
 build=$(cd "$build" && pwd) output=$(cd "$output" && pwd)

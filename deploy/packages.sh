@@ -5,15 +5,15 @@
 # FDB with. net: the switch that net_bench compares ours with. all: for tests/run.sh --all.
 PACKAGES_build="build-essential cmake ninja-build ccache lld pkg-config libabsl-dev libgflags-dev libgtest-dev libgmock-dev
   libtomlplusplus-dev nlohmann-json3-dev libvalijson-dev libibverbs-dev libibumad-dev libibmad-dev libmnl-dev
-  libsystemd-dev prometheus-cpp-dev"
+  libsystemd-dev prometheus-cpp-dev libdpdk-dev openvswitch-source libssl-dev python3"
 PACKAGES_run="iproute2 iputils-ping iperf3 procps"
 PACKAGES_test="ibverbs-utils ibverbs-providers infiniband-diags perftest python3-pyverbs rdmacm-utils tshark ethtool
-  openvswitch-common tcpdump socat ndisc6 git binutils radvd dnsmasq-base isc-dhcp-client iputils-arping qemu-system-x86
+  openvswitch-common openvswitch-switch tcpdump socat ndisc6 git binutils radvd dnsmasq-base isc-dhcp-client iputils-arping qemu-system-x86
   busybox-static cpio kmod xz-utils linux-headers-amd64 opensm systemd curl
   prometheus mandoc bash-completion"
 PACKAGES_package="dpkg-dev lintian mmdebstrap"
 PACKAGES_profile="linux-perf python3 python3-matplotlib"
-PACKAGES_bench="libbenchmark-dev libdpdk-dev"
+PACKAGES_bench="libbenchmark-dev"
 PACKAGES_net="openvswitch-switch"
 PACKAGES_all="clang libclang-rt-14-dev llvm"
 

@@ -1,6 +1,7 @@
 #include "vswitch/forwarder.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/base/optimization.h"
 #include "vswitch/frame_steps.h"
@@ -65,12 +66,9 @@ bool Forwarder::PollPort(uint32_t index) {
   LocalPort& port = ports_[index];
   PortReceiveCounts counts;
   const size_t received = port.port->Receive(pool_, mtu(), absl::MakeSpan(frames_), &counts);
-  const size_t refused = counts.too_large + counts.bad_checksum_request + counts.runt;
+  const size_t refused = CountRefused(counts);
   if (received + refused == 0) return false;
   CountIn(received + refused, &counters_.from_ports);
-  counters_.drop(DropReason::kTooLarge).Add(counts.too_large);
-  counters_.drop(DropReason::kBadChecksumRequest).Add(counts.bad_checksum_request);
-  counters_.drop(DropReason::kRunt).Add(counts.runt);
   port.counters->received.Add(received + refused);
   batch_.Start(received);
   for (size_t i = 0; i < received; ++i) {
@@ -80,6 +78,22 @@ bool Forwarder::PollPort(uint32_t index) {
   Passed(Stage::kReceive);
   ForwardFromPort(index);
   return true;
+}
+
+// The frames that a port refused. Returns their number.
+size_t Forwarder::CountRefused(const PortReceiveCounts& counts) {
+  size_t sum = 0;
+  for (const auto& [reason, count] : {std::make_pair(DropReason::kTooLarge, counts.too_large),
+                                      {DropReason::kBadChecksumRequest, counts.bad_checksum_request},
+                                      {DropReason::kRunt, counts.runt},
+                                      {DropReason::kLinkLocalControl, counts.link_local_control},
+                                      {DropReason::kVlanNotAllowed, counts.vlan_not_allowed},
+                                      {DropReason::kStandby, counts.standby}}) {
+    if (ABSL_PREDICT_TRUE(count == 0)) continue;
+    counters_.drop(reason).Add(count);
+    sum += count;
+  }
+  return sum;
 }
 
 bool Forwarder::PollFabric() {

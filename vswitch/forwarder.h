@@ -172,6 +172,7 @@ class Forwarder {
   void CountLost(LocalPort* port, size_t frames, DropReason reason);
   void DropImpostors();
   void CountIn(size_t frames, Counter* side);
+  size_t CountRefused(const PortReceiveCounts& counts);
   void SendMessage(Packet packet);
   // Reports the end of a stage to the probe.
   void Passed(Stage stage) {

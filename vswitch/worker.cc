@@ -194,15 +194,6 @@ void Worker::WatchPort(size_t event, uint32_t conditions) {
   epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &request);  // fails for an interface that was deleted (TapPort::StopIfDeleted)
 }
 
-// The messages that control queued before Stop still leave, unless the fabric does not take them in time. Frames wait.
-void Worker::SendLast(Forwarder* forwarder) const {
-  if (!forwarder->PollMessages()) return;
-  while (forwarder->PollMessages()) {
-  }
-  const absl::Time deadline = clock_.Now() + kLastSends;
-  while (forwarder->HasSendsInFlight() && clock_.Now() < deadline) forwarder->Housekeep();
-}
-
 void Worker::Handle(size_t index) {
   const Event& event = events_[index];
   switch (event.source) {

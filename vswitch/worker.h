@@ -19,37 +19,30 @@
 #include "absl/time/time.h"
 #include "vswitch/base/clock.h"
 #include "vswitch/base/unique_fd.h"
+#include "vswitch/data_path.h"
 #include "vswitch/forwarder.h"
 #include "vswitch/polling_policy.h"
 
 namespace eoib {
 
-class Worker {
+class Worker final : public DataPath {
  public:
   Worker();
   // Calls Stop.
-  ~Worker();
+  ~Worker() override;
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  // Call these while stopped. `forwarder` may have no endpoint yet. It stays valid until it is removed, and its ports until
-  // they are.
-  absl::Status Add(Forwarder* forwarder);
-  void Remove(const Forwarder* forwarder);
-  // `port`, an index, was added to `forwarder` after this was added; or is about to be removed from it.
-  absl::Status AddPort(Forwarder* forwarder, uint32_t port);
-  void RemovePort(const Forwarder* forwarder, uint32_t port);
-  // Call it while stopped, after an added forwarder changed its endpoint and the former one was destroyed.
-  absl::Status WatchEndpointOf(const Forwarder* forwarder);
-  // May be called again after Stop.
-  void Start();
-  // Returns when the thread has ended. Any thread but the worker's own may call it. The worker goes on until it finds nothing
-  // to do, for so long at most.
-  void Stop(absl::Duration backlog = absl::ZeroDuration());
-
-  // For a watchdog on the thread that calls Start and Stop: whether the worker has taken a turn since the last call, which
-  // wakes it for the next one. True while it is stopped.
-  bool MakesProgress();
+  absl::Status Add(Forwarder* forwarder) override;
+  void Remove(const Forwarder* forwarder) override;
+  absl::Status AddPort(Forwarder* forwarder, uint32_t port) override;
+  void RemovePort(const Forwarder* forwarder, uint32_t port) override;
+  absl::Status WatchEndpointOf(const Forwarder* forwarder) override;
+  void Start() override;
+  // Returns when the thread has ended. Any thread but the worker's own may call it.
+  void Stop(absl::Duration backlog) override;
+  void Stop() { Stop(absl::ZeroDuration()); }
+  bool MakesProgress() override;
 
  private:
   // The meaning of an epoll event.
@@ -60,7 +53,6 @@ class Worker {
     uint32_t port = 0;
   };
 
-  static constexpr absl::Duration kLastSends = absl::Milliseconds(20);  // how long Stop waits for completions
   static constexpr uint64_t kTurnsBeforeYield = 4;
   static constexpr int kInjectedATurn = 4;  // messages and frames of control
   static constexpr int kBatchesATurn = 4;   // from each queue pair
@@ -78,7 +70,6 @@ class Worker {
   void PausePort(size_t event);
   void ResumePorts();
   void WatchPort(size_t event, uint32_t conditions);
-  void SendLast(Forwarder* forwarder) const;
   static void PollInjected(Forwarder* forwarder);
   bool PollFabrics();
   void ArmFabrics();

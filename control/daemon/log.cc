@@ -22,6 +22,7 @@ std::string& Program() {
 }
 
 std::atomic<bool> info_is_on{true};
+thread_local const LogSink* thread_sink = nullptr;
 
 // systemd sets JOURNAL_STREAM to the device and inode of the stream that it connected.
 bool IsJournal() {
@@ -31,6 +32,7 @@ bool IsJournal() {
 }
 
 void Write(int level, absl::string_view severity, absl::string_view text) {
+  if (thread_sink != nullptr) return (*thread_sink)(level, text);
   static const bool is_journal = IsJournal();
   std::string line;
   if (is_journal) {
@@ -51,6 +53,7 @@ void LogInfo(absl::string_view text) {
 }
 void LogWarning(absl::string_view text) { Write(LOG_WARNING, "warning", text); }
 void SetLogInfo(bool on) { info_is_on.store(on, std::memory_order_relaxed); }
+void SetThreadLogSink(const LogSink* sink) { thread_sink = sink; }
 void SetLogProgram(absl::string_view name) { Program() = std::string(name); }
 
 bool LogLimiter::Allow(int* suppressed) {

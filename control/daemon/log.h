@@ -2,6 +2,8 @@
 #ifndef EOIB_CONTROL_DAEMON_LOG_H_
 #define EOIB_CONTROL_DAEMON_LOG_H_
 
+#include <functional>
+
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "vswitch/base/clock.h"
@@ -15,6 +17,10 @@ void LogInfo(absl::string_view text);
 void LogWarning(absl::string_view text);
 // Whether LogInfo writes. Any thread.
 void SetLogInfo(bool on);
+// Takes the log lines of one thread in place of standard error: `level` is syslog's.
+using LogSink = std::function<void(int level, absl::string_view text)>;
+// Of the calling thread, from now on. Null: standard error. The sink outlives its use.
+void SetThreadLogSink(const LogSink* sink);
 // The name at the head of each line; default "eoib". Before the first thread starts.
 void SetLogProgram(absl::string_view name);
 

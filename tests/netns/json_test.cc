@@ -122,7 +122,11 @@ TEST_F(SoftJsonTest, Agent) {
 TEST_F(SoftJsonTest, GatewayAndIpoibHost) {
   StartFabric({{.pkey = 0x8001}, {.pkey = 0x8002}});
   Agent& agent = AddAgent("h1");
-  GatewayDaemon gateway(&lab(), &fabric(), lab().AddHost("gw"), {{.more = "prefixes = [\"10.0.0.0/24\"]\n"}});
+  Host* const gw = lab().AddHost("gw");
+  gw->AddVeth("nic", lab().AddHost("core"), "e0");
+  GatewayDaemon gateway(&lab(), &fabric(), gw,
+                        {{.more = "prefixes = [\"10.0.0.0/24\"]\n[[uplink]]\nname = \"up0\"\nves = \"red\"\nnetdev = \"nic\"\n"
+                                  "vlans = [10]\npeers = [\"fe80::1\"]\n"}});
   gateway.Start();
   IpoibHost ipoib(&lab(), &fabric(), lab().AddHost("s1"), {.addresses = {"10.0.0.11/24"}});
   ipoib.Start();
@@ -167,6 +171,11 @@ TEST_F(SoftJsonTest, GatewayAndIpoibHost) {
                     {{"gateway/groups"}},
                     {{"gateway/stats"}},
                     {{"gateway/drops"}},
+                    {{"uplink/add", "up1", "ves=red", "netdev=e9", "vlans=[20]"}},
+                    {{"uplink/set", "up1", "priority=42"}},
+                    {{"uplink/del", "up1"}},
+                    {{"uplink/show"}},
+                    {{"uplink/stats", "up0"}},
                     {{"gateway/trace", "gw0", "ethernet",
                       "ffffffffffff020000000042080600010800060400010200000000420a000001000000000000"
                       "0a00000b"}}});

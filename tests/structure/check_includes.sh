@@ -2,9 +2,11 @@
 # Checks that includes point one way:
 #
 #     vswitch/base <- {vswitch/wire/ib, vswitch/wire/ip, fdb} <- vswitch/wire <- vswitch/fabric <- vswitch/port
-#     vswitch/port <- the rest of vswitch <- the rest of control <- gateway/ipoib
+#     vswitch/port <- the rest of vswitch <- the rest of control <- gateway/ipoib,  vswitch/port <- vswitch/port/vhost <- control
 #     vswitch/base <- control/daemon <- the rest of control,  vswitch/wire <- control/protocol <- the rest of control
+#     {the rest of control, vswitch/fabric/softhca} <- control/embed
 #     gateway/ipoib <- gateway/translation <- the rest of gateway,  gateway/ipoib <- gateway/endpoint
+#     the rest of control <- gateway/uplink <- the rest of gateway
 #     vswitch/fabric <- vswitch/fabric/softhca <- {vswitch/fabric/softhca/subnet, vswitch/fabric/softhca/preload}
 #     {vswitch/fabric/softhca/subnet, control/daemon} <- vswitch/fabric/softhca/fabricd
 #
@@ -47,15 +49,18 @@ find_bad_includes() {
       add_room("vswitch/fabric/softhca/subnet", "vswitch/fabric/softhca")
       add_room("vswitch/fabric/softhca/preload", "vswitch/fabric/softhca")
       add_room("vswitch/port", "vswitch/fabric")
+      add_room("vswitch/port/vhost", "vswitch/port")
       add_room("vswitch", "vswitch/port")
       add_room("control/daemon", "vswitch/base")
       add_room("vswitch/fabric/softhca/fabricd", "vswitch/fabric/softhca/subnet control/daemon")
       add_room("control/protocol", "vswitch/wire")
-      add_room("control", "vswitch control/daemon control/protocol")
+      add_room("control", "vswitch vswitch/port/vhost control/daemon control/protocol")
+      add_room("control/embed", "control vswitch/fabric/softhca")
       add_room("gateway/ipoib", "control")
       add_room("gateway/translation", "gateway/ipoib")
       add_room("gateway/endpoint", "gateway/ipoib")
-      add_room("gateway", "gateway/translation")
+      add_room("gateway/uplink", "control")
+      add_room("gateway", "gateway/translation gateway/uplink")
       count = split(mains, list, /[ \n]+/)
       for (i = 1; i <= count; ++i) is_main[list[i]] = 1
     }

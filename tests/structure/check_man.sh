@@ -64,7 +64,8 @@ check_keys() {
     grep -oP 'keys = \{\K[^}]*' "$root/control/config.cc" | grep -oE '"[a-z_]+"' | tr -d '"' | grep -vx -e ves -e vport)
   compare "$page" key "$all" "$(items "$page" KEYS | without_value)"
   page=$1/eoib-gateway.toml.5
-  compare "$page" key "$(keys_of "$root/gateway/gateway_config.cc" gateway)" "$(items "$page" KEYS | without_value)"
+  all=$(keys_of "$root/gateway/gateway_config.cc" gateway; keys_of "$root/gateway/uplink/uplink_config.cc" uplink)
+  compare "$page" key "$all" "$(items "$page" KEYS | without_value)"
   page=$1/partitions.toml.5
   compare "$page" key "$(grep -oP 'key == "\K[a-z_]+' "$root/vswitch/fabric/softhca/subnet/subnet_config.cc")" \
     "$(items "$page" KEYS | without_value)"

@@ -46,6 +46,7 @@ enum class DropSide : uint8_t { kIngress, kEgress };
     "announcement of an interface's MAC address, not sent because the worker's queue was full")                               \
   X(kNoBuffer, "no_buffer", kIngress,                                                                                         \
     "announcement or message of this agent, or frame that its VLAN tag makes too long: no buffer was free")                   \
+  X(kStandby, "standby", kIngress, "from the wire of an uplink, in a VLAN in which this gateway is not active; harmless")     \
   X(kSamePort, "same_port", kIngress, "the destination is behind the port that the frame came from")                          \
   X(kFabricToFabric, "fabric_to_fabric", kIngress,                                                                            \
     "frame from the fabric for a MAC address that is on the fabric, not behind this agent")                                   \
@@ -54,6 +55,9 @@ enum class DropSide : uint8_t { kIngress, kEgress };
   X(kPortFull, "port_full", kEgress, "the Ethernet interface's queue is full: its reader is too slow")                        \
   X(kPortError, "port_error", kEgress, "the Ethernet interface refused the frame")                                            \
   X(kPortTooLarge, "port_too_large", kEgress, "frame larger than the Ethernet interface's MTU")                               \
+  X(kPortStandby, "port_standby", kEgress, "to an uplink, in a VLAN in which this gateway is not active; harmless")           \
+  X(kPortFiltered, "port_filtered", kEgress, "to a reserved group that the uplink does not pass (stp, lldp, slow)")           \
+  X(kPortMacLimit, "port_mac_limit", kEgress, "to an uplink, from more stations than its ves_macs allows")                    \
   X(kIsolated, "isolated", kEgress, "between two ports of this agent, which is a limited member of the partition")            \
   X(kUnresolved, "unresolved", kEgress, "the path to the peer was not resolved in time, or too many frames wait for it")      \
   X(kFabricDown, "fabric_down", kEgress, "the InfiniBand port is down, or the VES's group is not joined")                     \

@@ -1,0 +1,234 @@
+#include "control/embed/embedded_switch.h"
+
+#include <pthread.h>
+#include <signal.h>
+#ifdef EOIB_SANITIZE_ADDRESS
+#include <sanitizer/lsan_interface.h>
+#endif
+
+#include <algorithm>
+#include <exception>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/synchronization/notification.h"
+
+namespace eoib {
+namespace {
+
+constexpr absl::Duration kLongestStop = absl::Seconds(1);  // how long the SA may take for the groups that are left
+
+// Signals are for the program's own threads.
+std::thread StartWithoutSignals(std::function<void()> run) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread thread(std::move(run));
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return thread;
+}
+
+// The state of its agent is unknown, and threads of the agent may still run.
+void Leak(std::unique_ptr<EmbeddedSwitch> failed) {
+  [[maybe_unused]] const EmbeddedSwitch* const leaked = failed.release();
+#ifdef EOIB_SANITIZE_ADDRESS
+  __lsan_ignore_object(leaked);
+#endif
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<EmbeddedSwitch>> EmbeddedSwitch::Open(Options options) {
+  auto made = std::unique_ptr<EmbeddedSwitch>(new EmbeddedSwitch(std::move(options)));
+  absl::Status status;
+  absl::Notification opened;
+  made->thread_ = StartWithoutSignals([self = made.get(), &status, &opened] {
+    self->RunControlThread([&status, &opened](absl::Status result) {
+      status = std::move(result);
+      opened.Notify();
+    });
+  });
+  opened.WaitForNotification();
+  if (status.ok()) return made;
+  made->thread_.join();
+  if (made->failure() != nullptr) Leak(std::move(made));
+  return status;
+}
+
+void EmbeddedSwitch::Close(std::unique_ptr<EmbeddedSwitch> closed) {
+  EmbeddedSwitch* const self = closed.get();
+  self->loop_.Post([self] {
+    self->loop_.CallAt(self->loop_.Now() + kLongestStop, [self] { self->loop_.Stop(); });
+    self->agent_->Stop([self] { self->loop_.Stop(); });
+  });
+  self->thread_.join();
+  if (self->failure() != nullptr) Leak(std::move(closed));
+}
+
+void EmbeddedSwitch::RunControlThread(const std::function<void(absl::Status)>& opened) {
+  pthread_setname_np(pthread_self(), "eoib-ctl");
+  SetThreadLogSink(&options_.log);
+  absl::Status status;
+  if (!Guard([this, &status] { status = OpenAgent(); })) status = FailureStatus();
+  const bool ok = status.ok();
+  opened(std::move(status));
+  if (!ok) return;
+  Guard([this] { loop_.Run(); });
+  Guard([this] { agent_.reset(); });
+  if (failure() != nullptr) GiveUp();
+  absl::MutexLock lock(&mutex_);
+  ended_ = true;
+}
+
+void EmbeddedSwitch::GiveUp() {
+  LogWarning(absl::StrCat("the switch has failed: ", failure()));
+  if (agent_ == nullptr) return;
+  path_->Abandon();
+  for (const auto& [name, port] : ports_) port->SetLink(false);
+}
+
+absl::Status EmbeddedSwitch::OpenAgent() {
+  if (!options_.statedir.empty()) {
+    auto state = StateDir::Open(options_.statedir);
+    if (!state.ok()) return state.status();
+    state_ = *std::move(state);
+  }
+  auto hca = options_.open_hca();
+  if (!hca.ok()) return hca.status();
+  auto path = std::make_unique<PolledPath>(&loop_);
+  path_ = path.get();
+  const auto make_port = [this](const VPortConfig& config, MacAddr, int mtu, const Ves&, FabricPort*) -> absl::StatusOr<VPort> {
+    auto made = BurstPort::Create(port_options_.at(config.name));
+    if (!made.ok()) return made.status();
+    BurstPort* const port = made->get();
+    VPort vport;
+    vport.config = config;
+    vport.port = *std::move(made);
+    vport.set_mtu = [port](int bytes) {
+      port->SetMtu(static_cast<uint32_t>(bytes));
+      return absl::OkStatus();
+    };
+    vport.set_link = [port](bool up) {
+      port->SetLink(up);
+      return absl::OkStatus();
+    };
+    port->SetMtu(static_cast<uint32_t>(mtu));
+    ports_[config.name] = port;
+    return vport;
+  };
+  auto agent = Agent::Create({}, *std::move(hca), state_.get(), make_port, &loop_, &clock_, std::move(path));
+  if (!agent.ok()) return agent.status();
+  agent_ = *std::move(agent);
+  agent_->RegisterCommands(&commands_);
+  agent_->OnFatal([this](const std::string& why) { Fail(absl::StrCat(why, "; close the HCA port and open it again")); });
+  agent_->Start();
+  return absl::OkStatus();
+}
+
+bool EmbeddedSwitch::Guard(absl::FunctionRef<void()> work) noexcept {
+  if (failure() != nullptr) return false;
+  const CheckFailureCatcher catcher;
+  try {
+    work();
+    return failure() == nullptr;
+  } catch (const CheckFailure& failure) {
+    Fail(failure.text);
+  } catch (const std::exception& error) {
+    Fail(error.what());
+  }
+  return false;
+}
+
+absl::Status EmbeddedSwitch::FailureStatus() const { return absl::InternalError(failure()); }
+
+void EmbeddedSwitch::Fail(const std::string& why) {
+  absl::MutexLock lock(&mutex_);
+  if (failure_.load() != nullptr) return;
+  failure_text_ = why;
+  failure_.store(failure_text_.c_str(), std::memory_order_release);
+  loop_.Stop();
+}
+
+absl::Status EmbeddedSwitch::OnControlThread(const std::function<absl::Status()>& work) {
+  struct Task {
+    absl::Status status;
+    bool done = false;
+  };
+  const auto task = std::make_shared<Task>();  // it may outlive this call, in a loop that has ended
+  loop_.Post([this, task, &work] {
+    absl::Status status;
+    if (!Guard([&] { status = work(); })) status = FailureStatus();
+    absl::MutexLock lock(&mutex_);
+    task->status = std::move(status);
+    task->done = true;
+  });
+  absl::MutexLock lock(&mutex_);
+  const auto over = [this, &task]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return task->done || ended_; };
+  mutex_.Await(absl::Condition(&over));
+  return task->done ? task->status : FailureStatus();
+}
+
+absl::StatusOr<BurstPort*> EmbeddedSwitch::AddVPort(const VPortConfig& vport, PKey pkey, const BurstPort::Options& options) {
+  BurstPort* port = nullptr;
+  const absl::Status status = OnControlThread([&]() -> absl::Status {
+    AgentConfig next = agent_->config();
+    if (FindVPort(next, vport.name) != nullptr) {
+      return absl::AlreadyExistsError(absl::StrCat("there is a vPort ", vport.name, " on this HCA port"));
+    }
+    for (const VesConfig& ves : next.veses) {
+      if (ves.name == vport.ves && ves.pkey != pkey) {
+        return absl::InvalidArgumentError(absl::StrCat("VES ", ves.name, " has P_Key ", ves.pkey.ToString(),
+                                                       " at another vPort of this program; give both the same"));
+      }
+      if (ves.name != vport.ves && ves.pkey.Full() == pkey.Full()) {
+        return absl::InvalidArgumentError(absl::StrCat("P_Key ", pkey.ToString(), " is that of VES ", ves.name,
+                                                       " of this program; give another one, or that VES"));
+      }
+    }
+    if (std::none_of(next.veses.begin(), next.veses.end(), [&](const VesConfig& ves) { return ves.name == vport.ves; })) {
+      VesConfig ves;
+      ves.name = vport.ves;
+      ves.pkey = pkey;
+      next.veses.push_back(ves);
+    }
+    next.vports.push_back(vport);
+    port_options_[vport.name] = options;
+    absl::Status applied = agent_->Apply(next);
+    if (applied.ok()) {
+      port = ports_.at(vport.name);
+    } else {
+      ports_.erase(vport.name);
+    }
+    return applied;
+  });
+  if (!status.ok()) return status;
+  return port;
+}
+
+void EmbeddedSwitch::RemoveVPort(const std::string& name) {
+  OnControlThread([this, &name] {
+    AgentConfig next = agent_->config();
+    std::erase_if(next.vports, [&name](const VPortConfig& vport) { return vport.name == name; });
+    std::erase_if(next.veses, [&next](const VesConfig& ves) {
+      return std::none_of(next.vports.begin(), next.vports.end(),
+                          [&ves](const VPortConfig& vport) { return vport.ves == ves.name; });
+    });
+    ports_.erase(name);
+    return agent_->Apply(next);
+  }).IgnoreError();
+}
+
+absl::StatusOr<std::string> EmbeddedSwitch::Command(const CommandRegistry::Arguments& words) {
+  std::string answer;
+  const absl::Status status = OnControlThread([&]() -> absl::Status {
+    const absl::StatusOr<std::string> result = commands_.Run(words[0], {words.begin() + 1, words.end()});
+    if (result.ok()) answer = *result;
+    return result.status();
+  });
+  if (!status.ok()) return status;
+  return answer;
+}
+
+}  // namespace eoib

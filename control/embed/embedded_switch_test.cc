@@ -1,0 +1,298 @@
+// Two embedded switches in one process, on an in-process software subnet. The tests are the programs around them.
+#include "control/embed/embedded_switch.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "vswitch/fabric/softhca/soft_hca.h"
+#include "vswitch/fabric/softhca/subnet/subnet.h"
+#include "vswitch/wire/checksum.h"
+
+namespace eoib {
+namespace {
+
+using ::testing::HasSubstr;
+using Bytes = std::vector<uint8_t>;
+
+constexpr absl::Duration kPatience = absl::Seconds(20);
+const MacAddr kA = MacAddr::FromUint64(0x02'00'00'00'00'0a);
+const MacAddr kB = MacAddr::FromUint64(0x02'00'00'00'00'0b);
+
+Bytes MakeFrame(MacAddr to, MacAddr from, size_t size = 60) {
+  Bytes frame(size, 0);
+  to.ToWire(&frame[0]);
+  from.ToWire(&frame[6]);
+  frame[12] = 0x88, frame[13] = 0xb6;
+  return frame;
+}
+
+bool Readable(int fd, absl::Duration limit = absl::ZeroDuration()) {
+  pollfd wait{fd, POLLIN, 0};
+  return poll(&wait, 1, static_cast<int>(absl::ToInt64Milliseconds(limit))) == 1;
+}
+
+class EmbeddedSwitchTest : public ::testing::Test {
+ protected:
+  void TearDown() override {
+    for (auto& opened : switches_) EmbeddedSwitch::Close(std::move(opened));
+  }
+
+  static softhca::Subnet::Options Options() {
+    softhca::Subnet::Options options;
+    options.config = softhca::ParseSubnetConfig(
+                         "[[partition]]\npkey = 0x8001\nfull = [\"ALL\"]\n"
+                         "[[partition]]\npkey = 0x8002\nfull = [\"ALL\"]\n",
+                         "test")
+                         .value();
+    return options;
+  }
+  EmbeddedSwitch* Open(const std::string& name) {
+    EmbeddedSwitch::Options options;
+    options.open_hca = [this, name] { return softhca::OpenSoftHca(subnet_->Connect(), name); };
+    switches_.push_back(EmbeddedSwitch::Open(std::move(options)).value());
+    return switches_.back().get();
+  }
+  static absl::StatusOr<BurstPort*> Add(EmbeddedSwitch* to, const std::string& name, const std::string& ves = "blue",
+                                        uint16_t pkey = 0x8001, const BurstPort::Options& options = {}) {
+    VPortConfig config;
+    config.name = name;
+    config.ves = ves;
+    config.type = "embedded";
+    config.vlan.mode = PortMode::kTrunk;
+    config.pin_mac = false;
+    return to->AddVPort(config, PKey(pkey), options);
+  }
+  template <typename Predicate>
+  bool Until(Predicate predicate) {
+    const absl::Time end = clock_.Now() + kPatience;
+    while (!predicate()) {
+      if (clock_.Now() > end) return false;
+      poll(nullptr, 0, 1);
+    }
+    return true;
+  }
+  bool HasCarrier(BurstPort* port) {
+    return Until([port] { return port->State().carrier == 1; });
+  }
+  static void Send(BurstPort* port, Bytes bytes) {
+    iovec iov{bytes.data(), bytes.size()};
+    eoib_frame frame{};
+    frame.iov = &iov, frame.iov_count = 1, frame.length = static_cast<uint32_t>(bytes.size());
+    EXPECT_EQ(1u, port->SendBurst({&frame, 1}));
+  }
+  // One burst of at most `count` frames, each with that much room in two pieces.
+  static std::vector<Bytes> Receive(BurstPort* port, size_t count = 32, size_t room = 5000) {
+    std::vector<Bytes> memory(count, Bytes(room));
+    std::vector<std::array<iovec, 2>> iov(count);
+    std::vector<eoib_frame> frames(count);
+    for (size_t i = 0; i < count; ++i) {
+      iov[i] = {iovec{memory[i].data(), 20}, iovec{memory[i].data() + 20, room - 20}};
+      frames[i].iov = iov[i].data(), frames[i].iov_count = 2;
+    }
+    memory.resize(port->ReceiveBurst(absl::MakeSpan(frames)));
+    for (size_t i = 0; i < memory.size(); ++i) memory[i].resize(frames[i].length);
+    return memory;
+  }
+  // Sends until it arrives, because the other may not have joined yet.
+  bool Arrives(BurstPort* from, BurstPort* to, const Bytes& frame) {
+    return Until([&] {
+      Send(from, frame);
+      const std::vector<Bytes> received = Receive(to);
+      return std::find(received.begin(), received.end(), frame) != received.end();
+    });
+  }
+
+  const MonotonicClock clock_{};
+  std::unique_ptr<softhca::Subnet> subnet_ = std::make_unique<softhca::Subnet>(Options());
+  std::vector<std::unique_ptr<EmbeddedSwitch>> switches_;
+};
+
+TEST_F(EmbeddedSwitchTest, FramesPassInBothDirections) {
+  BurstPort* const one = Add(Open("h1"), "p").value();
+  BurstPort* const other = Add(Open("h2"), "p").value();
+  ASSERT_TRUE(HasCarrier(one) && HasCarrier(other));
+  EXPECT_EQ(4074u, one->State().mtu);
+  EXPECT_TRUE(Arrives(one, other, MakeFrame(kB, kA)));
+  EXPECT_TRUE(Arrives(other, one, MakeFrame(kA, kB, 4088)));
+  EXPECT_GE(one->Stats().sent, 1u);
+  EXPECT_GE(one->Stats().received, 1u);
+  EXPECT_THAT(switches_[0]->Command({"fdb/show"}).value(), HasSubstr(kB.ToString()));
+}
+
+TEST_F(EmbeddedSwitchTest, TwoVPortsOfOneProgramSwitchLocally) {
+  EmbeddedSwitch* const both = Open("h1");
+  BurstPort* const one = Add(both, "p1").value();
+  BurstPort* const other = Add(both, "p2").value();
+  ASSERT_TRUE(HasCarrier(one));
+  EXPECT_TRUE(Arrives(one, other, MakeFrame(kB, kA)));
+}
+
+TEST_F(EmbeddedSwitchTest, AWaitingProgramWakesWhenAFrameComes) {
+  BurstPort* const one = Add(Open("h1"), "p").value();
+  BurstPort* const other = Add(Open("h2"), "p").value();
+  ASSERT_TRUE(HasCarrier(one) && HasCarrier(other));
+  ASSERT_TRUE(Arrives(one, other, MakeFrame(kB, kA)));
+  ASSERT_TRUE(Until([&] { return Receive(other).empty() && !other->Arm() && !Readable(other->wait_fd()); }));
+  Send(one, MakeFrame(kB, kA));
+  EXPECT_TRUE(Readable(other->wait_fd(), kPatience));
+  EXPECT_TRUE(Until([&] { return Receive(other).size() == 1; }));
+}
+
+TEST_F(EmbeddedSwitchTest, FramesWaitForAProgramThatIsBusyAndAreCountedBeyondTheLimit) {
+  BurstPort* const one = Add(Open("h1"), "p").value();
+  BurstPort* const other = Add(Open("h2"), "p").value();
+  ASSERT_TRUE(HasCarrier(one) && HasCarrier(other));
+  ASSERT_TRUE(Arrives(one, other, MakeFrame(kB, kA)));
+  while (!Receive(other).empty()) {
+  }
+  // Nothing is received meanwhile: eoib-ctl takes the frames.
+  const eoib_stats before = other->Stats();
+  size_t sent = 0;
+  EXPECT_TRUE(Until([&] {
+    Send(one, MakeFrame(kB, kA));
+    ++sent;
+    return other->Stats().missed > before.missed;
+  })) << "missed nothing of "
+      << sent;
+  size_t kept = 0;
+  for (size_t burst; (burst = Receive(other, 10).size()) != 0;) kept += burst;
+  EXPECT_GE(kept, BurstPort::kBacklog);
+}
+
+TEST_F(EmbeddedSwitchTest, AFrameThatDoesNotFitIsMissed) {
+  EmbeddedSwitch* const both = Open("h1");
+  BurstPort* const one = Add(both, "p1").value();
+  BurstPort* const other = Add(both, "p2").value();
+  ASSERT_TRUE(HasCarrier(one));
+  ASSERT_TRUE(Arrives(one, other, MakeFrame(kB, kA)));
+  Send(one, MakeFrame(kB, kA, 200));
+  EXPECT_EQ(0u, Receive(other, 1, 100).size());
+  EXPECT_EQ(1u, other->Stats().missed);
+}
+
+// A TCP segment of kB to kA over IPv4, with `payload` bytes, whose checksum field has the pseudo-header sum only.
+Bytes UnfinishedTcp(size_t payload) {
+  Bytes frame = MakeFrame(kA, kB, 54 + payload);
+  frame[12] = 0x08, frame[13] = 0x00;
+  uint8_t* const ip = &frame[14];
+  const size_t size = 40 + payload;
+  ip[0] = 0x45, ip[2] = static_cast<uint8_t>(size >> 8), ip[3] = static_cast<uint8_t>(size), ip[6] = 0x40, ip[8] = 64,
+  ip[9] = 6;
+  ip[12] = ip[16] = 10, ip[15] = 1, ip[19] = 2;
+  ip[32] = 0x50, ip[33] = 0x10;
+  for (size_t i = 0; i < payload; ++i) ip[40 + i] = static_cast<uint8_t>(i * 7);
+  WritePseudoHeaderSum(absl::MakeSpan(frame), FindL4(frame));
+  return frame;
+}
+
+bool HasRightTcpChecksum(Bytes frame) {
+  const ChecksumRequest request = {true, 34, 16};
+  const Bytes before = frame;
+  WritePseudoHeaderSum(absl::MakeSpan(frame), FindL4(frame));
+  CompleteChecksum(absl::MakeSpan(frame), request);
+  return frame == before;
+}
+
+void SendTcp(BurstPort* port, Bytes bytes, uint16_t segment_size) {
+  iovec iov[] = {{bytes.data(), 30}, {bytes.data() + 30, bytes.size() - 30}};
+  eoib_frame frame{};
+  frame.iov = iov, frame.iov_count = 2, frame.length = static_cast<uint32_t>(bytes.size());
+  frame.flags = EOIB_FRAME_CHECKSUM_NEEDED, frame.checksum_start = 34, frame.checksum_offset = 16;
+  if (segment_size != 0) frame.segment_size = segment_size, frame.segment_type = EOIB_SEGMENT_TCP;
+  EXPECT_EQ(1u, port->SendBurst({&frame, 1}));
+}
+
+TEST_F(EmbeddedSwitchTest, FinishesChecksumsAndCutsSuperFramesForAProgramThatTakesNeither) {
+  BurstPort* const one = Add(Open("h1"), "p").value();
+  BurstPort* const other = Add(Open("h2"), "p").value();
+  ASSERT_TRUE(HasCarrier(one) && HasCarrier(other));
+  ASSERT_TRUE(Arrives(one, other, MakeFrame(kB, kA)));
+  ASSERT_TRUE(Arrives(other, one, MakeFrame(kA, kB)));
+  std::vector<Bytes> received;
+  const auto receive = [&](size_t count) {
+    return Until([&] {
+      for (Bytes& frame : Receive(one)) {
+        if (frame[12] == 0x08) received.push_back(std::move(frame));
+      }
+      return received.size() >= count;
+    });
+  };
+  SendTcp(other, UnfinishedTcp(1000), 0);
+  ASSERT_TRUE(receive(1));
+  EXPECT_TRUE(HasRightTcpChecksum(received[0]));
+  received.clear();
+  SendTcp(other, UnfinishedTcp(20000), 1000);
+  ASSERT_TRUE(receive(20));
+  for (const Bytes& frame : received) EXPECT_TRUE(frame.size() == 1054 && HasRightTcpChecksum(frame));
+}
+
+TEST_F(EmbeddedSwitchTest, ASuperFrameArrivesWholeAtAProgramThatTakesIt) {
+  const BurstPort::Options takes = {.unfinished_checksums = true, .tcp_segments = true};
+  BurstPort* const one = Add(Open("h1"), "p", "blue", 0x8001, takes).value();
+  BurstPort* const other = Add(Open("h2"), "p", "blue", 0x8001, takes).value();
+  ASSERT_TRUE(HasCarrier(one) && HasCarrier(other));
+  ASSERT_TRUE(Arrives(one, other, MakeFrame(kB, kA)));
+  ASSERT_TRUE(Arrives(other, one, MakeFrame(kA, kB)));
+  // Until the peer has announced that it takes segments, the frame is cut.
+  const Bytes sent = UnfinishedTcp(60000);
+  EXPECT_TRUE(Until([&] {
+    SendTcp(other, sent, 1400);
+    Bytes memory(65536);
+    iovec iov{memory.data(), memory.size()};
+    eoib_frame frame{};
+    frame.iov = &iov, frame.iov_count = 1;
+    if (one->ReceiveBurst({&frame, 1}) != 1 || frame.length != sent.size()) return false;
+    memory.resize(frame.length);
+    EXPECT_EQ(EOIB_FRAME_CHECKSUM_NEEDED | EOIB_FRAME_CHECKSUM_GOOD, frame.flags);
+    EXPECT_TRUE(frame.checksum_start == 34 && frame.checksum_offset == 16);
+    EXPECT_TRUE(frame.segment_type == EOIB_SEGMENT_TCP && frame.segment_size == 1400);
+    EXPECT_TRUE(memory == sent);
+    return true;
+  }));
+}
+
+TEST_F(EmbeddedSwitchTest, VPortsAndVesesComeAndGo) {
+  EmbeddedSwitch* const host = Open("h1");
+  for (int i = 0; i < 3; ++i) {
+    BurstPort* const port = Add(host, "p").value();
+    EXPECT_TRUE(HasCarrier(port));
+    EXPECT_FALSE(Add(host, "p").ok());
+    host->RemoveVPort("p");
+    EXPECT_THAT(host->Command({"show"}).value(), testing::Not(HasSubstr("blue")));
+  }
+}
+
+TEST_F(EmbeddedSwitchTest, RefusesAContradiction) {
+  EmbeddedSwitch* const host = Open("h1");
+  ASSERT_TRUE(Add(host, "p1").ok());
+  EXPECT_THAT(std::string(Add(host, "p2", "blue", 0x8002).status().message()),
+              HasSubstr("VES blue has P_Key 0x8001 at another vPort of this program; give both the same"));
+  EXPECT_THAT(std::string(Add(host, "p2", "green", 0x8001).status().message()),
+              HasSubstr("P_Key 0x8001 is that of VES blue of this program"));
+  EXPECT_TRUE(Add(host, "p2", "red", 0x8002).ok());
+}
+
+TEST_F(EmbeddedSwitchTest, AFailedCheckIsAnErrorOfThisSwitchOnly) {
+  EmbeddedSwitch* const host = Open("h1");
+  BurstPort* const other = Add(Open("h2"), "p").value();
+  ASSERT_TRUE(Add(host, "p").ok());
+  EXPECT_FALSE(host->Guard([] { EOIB_CHECK(1 == 2); }));
+  ASSERT_NE(nullptr, host->failure());
+  EXPECT_THAT(host->failure(), HasSubstr("check failed: 1 == 2"));
+  EXPECT_FALSE(host->Guard([] { ADD_FAILURE() << "a failed switch does nothing"; }));
+  EXPECT_THAT(std::string(host->Command({"show"}).status().message()), HasSubstr("check failed"));
+  EXPECT_FALSE(Add(host, "p2").ok());
+  host->RemoveVPort("p");
+  EXPECT_TRUE(HasCarrier(other));
+  (void)subnet_.release();  // what has failed is leaked, and refers to it
+}
+
+}  // namespace
+}  // namespace eoib
