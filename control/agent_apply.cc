@@ -14,10 +14,6 @@
 namespace eoib {
 namespace {
 
-bool Has(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
 void RemoveInterface(const VPort& vport) {
   if (vport.remove_interface == nullptr) return;
   if (absl::Status status = vport.remove_interface(); !status.ok()) LogWarning(status.message());
@@ -99,7 +95,7 @@ absl::Status Agent::CheckMacs(const Change& change) const {
 // Makes what does not exist yet. An interface that is made again has to go first, so it waits for Commit.
 absl::Status Agent::Prepare(Change* change) {
   for (const VesConfig& config : change->next->veses) {
-    if (!Has(change->diff.veses.added, config.name) && !Has(change->diff.veses.replaced, config.name)) continue;
+    if (!Contains(change->diff.veses.added, config.name) && !Contains(change->diff.veses.replaced, config.name)) continue;
     auto ves = MakeVes(config);
     if (!ves.ok()) return ves.status();
     change->new_veses.push_back(*std::move(ves));
@@ -130,7 +126,7 @@ absl::Status Agent::MakeNewVPorts(Change* change) {
 void Agent::TellThatTheyLeave(const Change& change) {
   for (const std::unique_ptr<Ves>& ves : veses_) {
     const std::string& name = ves->config().name;
-    const bool goes = Has(change.diff.veses.removed, name) || Has(change.diff.veses.replaced, name);
+    const bool goes = Contains(change.diff.veses.removed, name) || Contains(change.diff.veses.replaced, name);
     const bool is_used = std::any_of(change.next->vports.begin(), change.next->vports.end(),
                                      [&name](const VPortConfig& vport) { return vport.ves == name; });
     if (!ves->vports().empty() && (goes || !is_used)) ves->Leave();
@@ -164,14 +160,14 @@ void Agent::Detach(const std::string& name, Change* change) {
   Ves* const ves = FindVPort(name, &vport);
   worker_->RemovePort(ves->forwarder(), vport->index);
   VPort detached = ves->RemoveVPort(name);
-  if (!Has(change->diff.vports.replaced, name)) change->vports[name] = std::move(detached);
+  if (!Contains(change->diff.vports.replaced, name)) change->vports[name] = std::move(detached);
 }
 
 void Agent::ExchangeVeses(Change* change) {
   for (auto ves = veses_.begin(); ves != veses_.end();) {
     const std::string& name = (*ves)->config().name;
-    if (Has(change->diff.veses.changed, name)) (*ves)->Change(*eoib::FindVes(*change->next, name));
-    if (!Has(change->diff.veses.removed, name) && !Has(change->diff.veses.replaced, name)) {
+    if (Contains(change->diff.veses.changed, name)) (*ves)->Change(*eoib::FindVes(*change->next, name));
+    if (!Contains(change->diff.veses.removed, name) && !Contains(change->diff.veses.replaced, name)) {
       ++ves;
       continue;
     }
@@ -190,7 +186,7 @@ void Agent::ExchangeVeses(Change* change) {
 absl::Status Agent::Attach(const std::string& name, Change* change) {
   const VPortConfig& config = *eoib::FindVPort(*change->next, name);
   Ves* const ves = FindVes(config.ves);
-  if (Has(change->diff.vports.replaced, name)) {
+  if (Contains(change->diff.vports.replaced, name)) {
     absl::StatusOr<VPort> vport = MakeVPort(config, *ves);
     if (!vport.ok()) return vport.status();
     change->vports[name] = *std::move(vport);

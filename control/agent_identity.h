@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "control/state_dir.h"
 #include "vswitch/base/agent_id.h"
+#include "vswitch/base/system_random.h"
 
 namespace eoib {
 
@@ -23,10 +24,10 @@ struct AgentIdentity {
 // disk, a new id is made; likewise if the file is damaged or the incarnations are used up. A log line says why. The file has
 // only a salted hash of the machine-id, because that is confidential. Fails only if the file cannot be written.
 absl::StatusOr<AgentIdentity> LoadAgentIdentity(const StateDir& state, const std::string& machine_id_path = "/etc/machine-id",
-                                                const StateDir::RandomSource& random = StateDir::SystemRandom());
+                                                const StateDir::RandomSource& random = SystemRandom);
 
 // The identity of an agent that has no state directory: a new id at each start, so the other agents take it for another one.
-AgentIdentity NewAgentIdentity(const StateDir::RandomSource& random = StateDir::SystemRandom());
+AgentIdentity NewAgentIdentity(const StateDir::RandomSource& random = SystemRandom);
 
 }  // namespace eoib
 

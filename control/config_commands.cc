@@ -12,7 +12,7 @@ namespace eoib {
 namespace {
 
 // The lines of a text, each without its end.
-Json LinesOf(absl::string_view text) {
+Json ToJsonLines(absl::string_view text) {
   Json lines = Json::array();
   for (absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) lines.push_back(std::string(line));
   return lines;
@@ -25,7 +25,7 @@ std::string TextOfLines(const Json& lines) {
 }
 
 Answer ChangesAnswer(const std::string& changes, const char* if_none) {
-  return Answer({{"changes", LinesOf(changes)}}, [if_none](const Json& json) {
+  return Answer({{"changes", ToJsonLines(changes)}}, [if_none](const Json& json) {
     return json["changes"].empty() ? std::string(if_none) : TextOfLines(json["changes"]);
   });
 }
@@ -74,13 +74,13 @@ absl::StatusOr<Answer> ConfigCommands::Diff() const {
   const absl::StatusOr<AgentConfig> config = source_.parse(*files);
   if (!config.ok()) return config.status();
   const std::string changes = ConfigDiff::Between(agent_->config(), *config).text;
-  return Answer({{"reload", LinesOf(changes)}, {"not_saved", LinesOf(text_.IsChanged() ? text_.Changes() : "")}}, DiffText);
+  return Answer({{"reload", ToJsonLines(changes)}, {"not_saved", ToJsonLines(text_.IsChanged() ? text_.Changes() : "")}}, DiffText);
 }
 
 absl::StatusOr<Answer> ConfigCommands::Save() {
   const std::string changes = text_.IsChanged() ? text_.Changes() : "";
   if (absl::Status status = changes.empty() ? absl::OkStatus() : text_.Save(); !status.ok()) return status;
-  return Answer({{"saved", LinesOf(changes)}}, [](const Json& json) {
+  return Answer({{"saved", ToJsonLines(changes)}}, [](const Json& json) {
     return json["saved"].empty() ? "nothing to save\n" : absl::StrCat("saved:\n", TextOfLines(json["saved"]));
   });
 }

@@ -56,10 +56,6 @@ ConfigDiff::Names Compare(const std::vector<Config>& before, const std::vector<C
   return names;
 }
 
-bool Has(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
 void Describe(const char* what, const ConfigDiff::Names& names, absl::string_view changed, absl::string_view replaced,
               std::string* text) {
   const auto line = [&](const std::vector<std::string>& list, absl::string_view verb, absl::string_view consequence) {
@@ -73,6 +69,10 @@ void Describe(const char* what, const ConfigDiff::Names& names, absl::string_vie
 
 }  // namespace
 
+bool Contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
 const VesConfig* FindVes(const AgentConfig& config, const std::string& name) { return Find(config.veses, name); }
 const VPortConfig* FindVPort(const AgentConfig& config, const std::string& name) { return Find(config.vports, name); }
 
@@ -81,9 +81,9 @@ ConfigDiff ConfigDiff::Between(const AgentConfig& before, const AgentConfig& aft
   diff.veses = Compare(before.veses, after.veses, ChangesInPlace);
   diff.vports = Compare(before.vports, after.vports, KeepsInterface);
   for (const VPortConfig& vport : after.vports) {
-    const bool stays = Find(before.vports, vport.name) != nullptr && !Has(diff.vports.changed, vport.name) &&
-                       !Has(diff.vports.replaced, vport.name);
-    if (stays && Has(diff.veses.replaced, vport.ves)) diff.vports.changed.push_back(vport.name);
+    const bool stays = Find(before.vports, vport.name) != nullptr && !Contains(diff.vports.changed, vport.name) &&
+                       !Contains(diff.vports.replaced, vport.name);
+    if (stays && Contains(diff.veses.replaced, vport.ves)) diff.vports.changed.push_back(vport.name);
   }
   diff.fdb_limit = before.fdb_limit != after.fdb_limit;
   if (diff.fdb_limit) absl::StrAppend(&diff.text, "change fdb_limit of the host\n");

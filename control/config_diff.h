@@ -29,6 +29,7 @@ struct ConfigDiff {
   std::string text;        // for the operator, a line for each change; empty: nothing changes
 };
 
+bool Contains(const std::vector<std::string>& names, const std::string& name);
 const VesConfig* FindVes(const AgentConfig& config, const std::string& name);  // or null
 const VPortConfig* FindVPort(const AgentConfig& config, const std::string& name);
 

@@ -9,13 +9,13 @@
 #include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "control/capture_arguments.h"
 #include "control/daemon/counter_text.h"
 #include "control/daemon/log.h"
+#include "vswitch/base/system_random.h"
 #include "vswitch/fabric/roce_gid.h"
 
 namespace eoib {
@@ -26,10 +26,7 @@ constexpr absl::Duration kRebuildAgain = absl::Seconds(1);
 constexpr absl::Duration kLookForPKeys = absl::Seconds(10);
 
 // A random first transaction ID: a restarted agent must not accept answers to its predecessor's requests.
-uint64_t RandomTid() {
-  std::random_device random;
-  return static_cast<uint64_t>(random()) << 8 | 1;
-}
+uint64_t RandomTid() { return (SystemRandom() & 0xffff'ffff) << 8 | 1; }
 
 Json CaptureJson(const CaptureReport& capture) {
   Json json = {{"path", capture.path}, {"packets", capture.packets}, {"missed", capture.missed}};

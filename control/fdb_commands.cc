@@ -116,7 +116,7 @@ absl::StatusOr<Answer> Delete(const FdbTarget& target) {
 
 // ---- fdb/stats --------------------------------------------------------------------------------------------------------
 
-Json StatsJson(const Ves& ves) {
+Json FdbStatsJson(const Ves& ves) {
   const Fdb& fdb = ves.fdb();
   Json json = {{"name", ves.config().name},
                {"entries", fdb.size()},
@@ -145,7 +145,7 @@ Json StatsJson(const Ves& ves) {
   return json;
 }
 
-std::string StatsText(const Json& ves) {
+std::string FdbStatsText(const Json& ves) {
   std::string text = absl::StrCat("VES ", TextOf(ves, "name"), ": ", TextOf(ves, "entries"), " of ", TextOf(ves, "limit"),
                                   " addresses, ", TextOf(ves, "memory_bytes"), " bytes");
   if (ves.contains("host_limit")) {
@@ -300,7 +300,7 @@ void RegisterFdbCommands(const VesFinder& finder, CommandRegistry* registry) {
                       [finder](const Arguments& arguments) { return Show(finder, arguments); }});
   registry->Register({"fdb/get", FdbTarget::kUsage, "the place of one MAC", 1, kMostWords, with_mac(Get)});
   registry->Register({"fdb/stats", "[VES]", "limits, counters, and the number of MACs of each vPort", 0, 1,
-                      ForVeses(finder, StatsJson, StatsText)});
+                      ForVeses(finder, FdbStatsJson, FdbStatsText)});
   registry->Register({"fdb/frozen", "[VES]", "MACs that moved too often and are held at their homes", 0, 1,
                       ForVeses(finder, FrozenJson, FrozenText)});
   registry->Register({"fdb/flush", "VES [vlan VID | vport NAME | sticky NAME]", "flush learned MACs", 1, 3, with_ves(Flush)});

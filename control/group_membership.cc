@@ -9,10 +9,10 @@
 namespace eoib {
 namespace {
 
-const absl::Duration kFirstBackoff = absl::Milliseconds(100);
-constexpr absl::Duration kLastBackoff = absl::Seconds(16);
+const absl::Duration kFirstJoinBackoff = absl::Milliseconds(100);
+constexpr absl::Duration kLastJoinBackoff = absl::Seconds(16);
 // Three refusals, within 300 ms, end a membership: a restarted SM may refuse until a full member has created the group again.
-const absl::Duration kToleratedBackoff = 2 * kFirstBackoff;
+const absl::Duration kToleratedBackoff = 2 * kFirstJoinBackoff;
 
 // To join an existing group; as RFC 4391 §5 does for IPoIB's broadcast group.
 constexpr uint64_t kJoinMask = mcm::kMgid | mcm::kPortGid | mcm::kJoinState | mcm::kPKey;
@@ -44,13 +44,13 @@ GroupMembership::GroupMembership(const Options& options, Hca* hca, SaClient* sa,
       endpoint_(endpoint),
       clock_(clock),
       on_change_(std::move(on_change)),
-      backoff_(kFirstBackoff) {}
+      backoff_(kFirstJoinBackoff) {}
 
 GroupMembership::~GroupMembership() { *alive_ = false; }
 
 void GroupMembership::Join() {
   if (leaving_ || leave_pending_ || endpoint_ == nullptr) return;
-  backoff_ = kFirstBackoff;
+  backoff_ = kFirstJoinBackoff;
   Request(/*create=*/false);
 }
 
@@ -256,7 +256,7 @@ void GroupMembership::Adopt(const McMemberRecord& record) {
   const absl::optional<Joined> before = joined_;
   joined_ = Joined{*ah, record.mlid, record.qkey, mtu, record};
   trouble_.clear();
-  backoff_ = kFirstBackoff;
+  backoff_ = kFirstJoinBackoff;
   join_again_ = false;
   on_change_(joined_);
   if (before.has_value()) PutHandle(before->ah);
@@ -289,9 +289,9 @@ void GroupMembership::Fail(const absl::Status& why) {
   }
   trouble_ = std::string(why.message());
   // A timeout put no load on the SA; do not back off, to be back as soon as the SA is.
-  if (absl::IsDeadlineExceeded(why)) backoff_ = kFirstBackoff;
+  if (absl::IsDeadlineExceeded(why)) backoff_ = kFirstJoinBackoff;
   retry_at_ = clock_->Now() + backoff_;
-  backoff_ = std::min(backoff_ * 2, kLastBackoff);
+  backoff_ = std::min(backoff_ * 2, kLastJoinBackoff);
   options_.on_failed();
 }
 

@@ -10,7 +10,7 @@
 namespace eoib {
 namespace {
 
-constexpr char kHint[] = "it is the name of an interface of this host, such as \"eth1\": at most 15 bytes";
+constexpr char kNetdevHint[] = "it is the name of an interface of this host, such as \"eth1\": at most 15 bytes";
 
 struct LeftAlone {
   const char* key;
@@ -31,9 +31,9 @@ void ReadNetdev(const TableReader& reader, VPortConfig* vport) {
     return;
   }
   reader.Require("netdev", "\"eth1\", an interface of this host");
-  if (const auto name = reader.String("netdev", kHint)) {
+  if (const auto name = reader.String("netdev", kNetdevHint)) {
     vport->netdev = *name;
-    if (!IsNetdevName(*name)) reader.Wrong("netdev", kHint);
+    if (!IsNetdevName(*name)) reader.Wrong("netdev", kNetdevHint);
   }
   for (const LeftAlone& one : kLeftAlone) {
     if (!reader.Has(one.key)) continue;

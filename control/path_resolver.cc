@@ -16,9 +16,9 @@ constexpr absl::Duration kRetryDelay = absl::Seconds(5);
 // Least time between two queries for one path that frames caused.
 constexpr absl::Duration kQueryInterval = absl::Seconds(1);
 // On Ethernet: backoff after neighbour resolution failed, doubling from the first to the last.
-constexpr absl::Duration kFirstBackoff = absl::Seconds(1);
-constexpr absl::Duration kLastBackoff = absl::Minutes(1);
-constexpr int kMostFailures = 6;  // kFirstBackoff << 6 exceeds kLastBackoff
+constexpr absl::Duration kFirstPathBackoff = absl::Seconds(1);
+constexpr absl::Duration kLastPathBackoff = absl::Minutes(1);
+constexpr int kMostFailures = 6;  // kFirstPathBackoff << 6 exceeds kLastPathBackoff
 
 }  // namespace
 
@@ -176,7 +176,7 @@ void PathResolver::OnHandle(const Gid& gid, const absl::StatusOr<AhIndex>& ah) {
     ReplaceHandle({gid, 0, source_.sl}, *ah);
     published_();
   } else {
-    path.retry_at = clock_->Now() + std::min(kFirstBackoff * (1 << path.failures), kLastBackoff);
+    path.retry_at = clock_->Now() + std::min(kFirstPathBackoff * (1 << path.failures), kLastPathBackoff);
     path.failures = std::min(path.failures + 1, kMostFailures);
     if (log_.Allow()) LogWarning(ah.status().message());
   }

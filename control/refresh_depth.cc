@@ -6,12 +6,12 @@
 namespace eoib {
 namespace {
 
-struct Row {
+struct DepthRow {
   ibv_event_type event;
   RefreshDepth depth;
   const char* name;
 };
-constexpr Row kDepths[] = {
+constexpr DepthRow kDepths[] = {
     {IBV_EVENT_SM_CHANGE, RefreshDepth::kLight, "another subnet manager"},
     {IBV_EVENT_CLIENT_REREGISTER, RefreshDepth::kLight, "the subnet manager asks to register again"},
     {IBV_EVENT_LID_CHANGE, RefreshDepth::kNormal, "LID change"},
@@ -23,9 +23,9 @@ constexpr Row kDepths[] = {
     {IBV_EVENT_CQ_ERR, RefreshDepth::kHeavy, "completion queue lost"},
 };
 
-const Row* Find(ibv_event_type event) {
-  const Row* const row =
-      std::find_if(std::begin(kDepths), std::end(kDepths), [event](const Row& each) { return each.event == event; });
+const DepthRow* Find(ibv_event_type event) {
+  const DepthRow* const row =
+      std::find_if(std::begin(kDepths), std::end(kDepths), [event](const DepthRow& each) { return each.event == event; });
   return row == std::end(kDepths) ? nullptr : row;
 }
 
@@ -37,12 +37,12 @@ const char* RefreshDepthName(RefreshDepth depth) {
 }
 
 const char* EventName(ibv_event_type event) {
-  const Row* const row = Find(event);
+  const DepthRow* const row = Find(event);
   return row != nullptr ? row->name : "an event";
 }
 
 RefreshDepth DepthOf(ibv_event_type event) {
-  const Row* const row = Find(event);
+  const DepthRow* const row = Find(event);
   return row != nullptr ? row->depth : RefreshDepth::kNone;
 }
 

@@ -13,8 +13,8 @@ namespace {
 constexpr uint64_t kServicePrefix = 0x0265'6f69'6200'0000;  // 0x02, "eoib"
 constexpr char kServiceName[] = "eoib";
 constexpr uint16_t kRecordVersion = 1;
-constexpr absl::Duration kFirstBackoff = absl::Milliseconds(500);
-constexpr absl::Duration kLastBackoff = absl::Seconds(16);
+constexpr absl::Duration kFirstRegisterBackoff = absl::Milliseconds(500);
+constexpr absl::Duration kLastRegisterBackoff = absl::Seconds(16);
 
 }  // namespace
 
@@ -48,7 +48,7 @@ ServiceDiscovery::ServiceDiscovery(const Options& options, SaClient* sa, const C
       clock_(clock),
       random_(std::move(random)),
       protocol_(std::move(protocol)),
-      register_backoff_(kFirstBackoff) {}
+      register_backoff_(kFirstRegisterBackoff) {}
 
 ServiceDiscovery::~ServiceDiscovery() { *alive_ = false; }
 
@@ -68,7 +68,7 @@ void ServiceDiscovery::SetAddress(const absl::optional<PeerAddress>& own) {
 // Others cannot find us before we are registered, so that goes first.
 void ServiceDiscovery::Refresh() {
   if (!own_) return;
-  register_backoff_ = kFirstBackoff;
+  register_backoff_ = kFirstRegisterBackoff;
   query_interval_ = kFirstQuery;
   query_at_ = absl::InfiniteFuture();
   Register();
@@ -89,13 +89,13 @@ void ServiceDiscovery::Registered(uint64_t attempt, const absl::Status& status) 
   if (query_interval_ == kFirstQuery) query_at_ = now;
   if (status.ok()) {
     register_trouble_.clear();
-    register_backoff_ = kFirstBackoff;
+    register_backoff_ = kFirstRegisterBackoff;
     register_at_ = now + kLease / 2;
     return;
   }
   Fail(status, &register_trouble_);
   register_at_ = now + register_backoff_;
-  register_backoff_ = std::min(register_backoff_ * 2, kLastBackoff);
+  register_backoff_ = std::min(register_backoff_ * 2, kLastRegisterBackoff);
 }
 
 void ServiceDiscovery::Query() {

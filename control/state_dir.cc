@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <random>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -15,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kMaxFileSize = 16 << 20;
+constexpr size_t kMaxVportsFileSize = 16 << 20;
 
 // Never repair or overwrite the file: it is the only copy of the addresses, so the operator must decide.
 absl::Status Corrupt(const std::string& path, absl::string_view what) {
@@ -52,12 +51,8 @@ absl::StatusOr<std::unique_ptr<StateDir>> StateDir::Open(const std::string& path
   return state;
 }
 
-StateDir::RandomSource StateDir::SystemRandom() {
-  return [] { return std::random_device()() | uint64_t{std::random_device()()} << 32; };
-}
-
 absl::Status StateDir::Load() {
-  const absl::StatusOr<std::string> text = ReadFile(VportsPath(), kMaxFileSize);
+  const absl::StatusOr<std::string> text = ReadFile(VportsPath(), kMaxVportsFileSize);
   if (absl::IsNotFound(text.status())) return absl::OkStatus();
   if (!text.ok()) return absl::Status(text.status().code(), absl::StrCat("read ", VportsPath(), ": ", text.status().message()));
   absl::StatusOr<std::map<std::string, MacAddr>> macs = ParseMacs(*text, VportsPath());

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "vswitch/base/address.h"
+#include "vswitch/base/system_random.h"
 #include "vswitch/base/unique_fd.h"
 
 namespace eoib {
@@ -25,8 +26,7 @@ class StateDir {
   using RandomSource = std::function<uint64_t()>;
 
   // Creates the directory (mode 0700) if it is missing. kAlreadyExists: another program has locked it.
-  static absl::StatusOr<std::unique_ptr<StateDir>> Open(const std::string& path, RandomSource random = SystemRandom());
-  static RandomSource SystemRandom();
+  static absl::StatusOr<std::unique_ptr<StateDir>> Open(const std::string& path, RandomSource random = SystemRandom);
 
   const std::string& path() const { return path_; }
   // Returns the MAC of the vPort: the one in the file, or else a new one. A new MAC is random, locally administered, unicast

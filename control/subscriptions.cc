@@ -8,17 +8,17 @@
 namespace eoib {
 namespace {
 
-constexpr absl::Duration kFirstBackoff = absl::Seconds(1);
-constexpr absl::Duration kLastBackoff = absl::Minutes(1);
+constexpr absl::Duration kFirstSubscribeBackoff = absl::Seconds(1);
+constexpr absl::Duration kLastSubscribeBackoff = absl::Minutes(1);
 
 }  // namespace
 
-Subscriptions::Subscriptions(SaClient* sa, const Clock* clock) : sa_(sa), clock_(clock), backoff_(kFirstBackoff) {}
+Subscriptions::Subscriptions(SaClient* sa, const Clock* clock) : sa_(sa), clock_(clock), backoff_(kFirstSubscribeBackoff) {}
 
 Subscriptions::~Subscriptions() { *alive_ = false; }
 
 void Subscriptions::Renew() {
-  backoff_ = kFirstBackoff;
+  backoff_ = kFirstSubscribeBackoff;
   retry_at_ = clock_->Now();
   Run();
 }
@@ -54,7 +54,7 @@ void Subscriptions::Answered(uint64_t round, const absl::Status& status) {
   if (complete()) trouble_.clear();
   if (answered_ < kTraps.size() || complete()) return;
   retry_at_ = clock_->Now() + backoff_;
-  backoff_ = std::min(backoff_ * 2, kLastBackoff);
+  backoff_ = std::min(backoff_ * 2, kLastSubscribeBackoff);
 }
 
 void Subscriptions::End(std::function<void()> done) {

@@ -1,13 +1,13 @@
 #include "control/ves.h"
 
 #include <algorithm>
-#include <random>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "vswitch/base/check.h"
+#include "vswitch/base/system_random.h"
 #include "vswitch/wire/mgid.h"
 
 namespace eoib {
@@ -56,11 +56,6 @@ std::string Consequence(const Ves& ves, const Punt& punt) {
       "; it is held at ", at == frozen.end() ? "its home" : ves.Behind(at->second.at),
       damping.action == MoveDamper::Action::kFreeze ? absl::StrCat(" for ", absl::FormatDuration(damping.freeze), ", or") : "",
       " until `eoibctl fdb thaw ", ves.config().name, " ", punt.key.vid().ToString(), " ", punt.key.mac().ToString(), "`");
-}
-
-uint64_t SystemRandom() {
-  std::random_device device;
-  return uint64_t{device()} << 32 | device();
 }
 
 // The Ethernet source of an agent's messages: a locally administered address that captures show.

@@ -95,7 +95,7 @@ Json VesSummary(const Ves& ves) {
           {"vport_count", ves.vports().size()}};
 }
 
-std::string ListText(const Json& list) {
+std::string VesListText(const Json& list) {
   std::string text = absl::StrFormat("%-16s  %-6s  %-10s  %5s  %6s  %6s  %8s  %s\n", "name", "P_Key", "QPN", "MTU", "vPorts",
                                      "agents", "FDB", "state");
   for (const Json& ves : list["veses"]) {
@@ -169,7 +169,7 @@ absl::StatusOr<Answer> ListVeses(const VesFinder& finder) {
   if (const absl::StatusOr<std::vector<Ves*>> found = finder(""); found.ok()) {
     for (const Ves* ves : *found) veses.push_back(VesSummary(*ves));
   }
-  return Answer({{"veses", std::move(veses)}}, ListText);
+  return Answer({{"veses", std::move(veses)}}, VesListText);
 }
 
 }  // namespace

@@ -1,12 +1,12 @@
 #include "control/ves_protocol.h"
 
 #include <algorithm>
-#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "control/vport_announcement.h"
+#include "vswitch/base/system_random.h"
 #include "vswitch/wire/ethernet.h"
 
 namespace eoib {
@@ -19,11 +19,6 @@ constexpr absl::Duration kDiscoverAfter = absl::Milliseconds(200);
 // Bytes of a message. A frame of the VES MTU has room for it, too.
 constexpr size_t kLargestMessage = 1900;
 constexpr size_t kMaxUnknown = 4096;
-
-uint64_t SystemRandom() {
-  static std::random_device device;
-  return uint64_t{device()} << 32 | device();
-}
 
 std::vector<PeerAddress> ConfirmedAddresses(const RemoteAgent& agent) {
   std::vector<PeerAddress> confirmed;

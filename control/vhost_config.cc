@@ -14,7 +14,7 @@
 namespace eoib {
 namespace {
 
-constexpr char kHint[] = "it is the path of a socket, such as \"/run/eoib/vm1.sock\": absolute, and at most 107 bytes";
+constexpr char kSocketHint[] = "it is the path of a socket, such as \"/run/eoib/vm1.sock\": absolute, and at most 107 bytes";
 
 struct OfTheGuest {
   const char* key;
@@ -42,9 +42,9 @@ void ReadVhost(const TableReader& reader, VPortConfig* vport) {
     return;
   }
   reader.Require("socket", "\"/run/eoib/vm1.sock\", the socket that the virtual machine uses, too");
-  if (const auto path = reader.String("socket", kHint)) {
+  if (const auto path = reader.String("socket", kSocketHint)) {
     vport->socket = *path;
-    if (!IsSocketPath(*path)) reader.Wrong("socket", kHint);
+    if (!IsSocketPath(*path)) reader.Wrong("socket", kSocketHint);
   }
   vport->connects = reader.OneOf("socket_mode", {"server", "client"}) == 1u;
   for (const OfTheGuest& one : kOfTheGuest) {

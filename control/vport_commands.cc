@@ -121,7 +121,7 @@ std::string HostText(const Json& row) {
   return absl::StrCat(TextOf(row, "host"), state == "lost" ? ", lost" : "");
 }
 
-std::string ListText(const Json& ves) {
+std::string VPortListText(const Json& ves) {
   std::string text =
       absl::StrFormat("VES %s\n%5s  %-16s  %6s  %-24s  %s\n", TextOf(ves, "name"), "id", "name", "MACs", "host", "VLANs");
   for (const Json& row : ves["vports"]) {
@@ -197,7 +197,7 @@ Json VPortCounters(const Ves& ves, const VPort& vport) {
 }
 
 void RegisterVPortCommands(const VesFinder& finder, CommandRegistry* registry) {
-  registry->Register({"vport/list", "[VES]", "the vPorts of all agents", 0, 1, ForVeses(finder, ListJson, ListText)});
+  registry->Register({"vport/list", "[VES]", "the vPorts of all agents", 0, 1, ForVeses(finder, ListJson, VPortListText)});
   registry->Register({"vport/show", "[NAME] [-s]", "vPorts of this host and their interfaces; -s: with counters", 0, 2,
                       [finder](const CommandRegistry::Arguments& arguments) { return ShowVPorts(finder, arguments); }});
   registry->MarkReadOnly({"vport/list", "vport/show"});

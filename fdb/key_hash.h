@@ -9,6 +9,7 @@
 
 #include "absl/numeric/int128.h"
 #include "fdb/fdb_key.h"
+#include "vswitch/base/system_random.h"
 
 namespace eoib {
 
@@ -31,10 +32,7 @@ class KeyHash {
   }
   // A seed that all tables of this process share.
   static uint64_t ProcessSeed() {
-    static const uint64_t seed = [] {
-      std::random_device device;
-      return uint64_t{device()} << 32 | device();
-    }();
+    static const uint64_t seed = SystemRandom();
     return seed;
   }
 

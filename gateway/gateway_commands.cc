@@ -17,7 +17,7 @@ using Reader = std::function<absl::StatusOr<Json>(Gateway*, absl::Time deadline)
 using Renderer = std::string (*)(const Json& gateway);
 
 // A command blocks the control thread for at most this long. A worker answers between two batches.
-constexpr absl::Duration kPatience = absl::Seconds(1);
+constexpr absl::Duration kTracePatience = absl::Seconds(1);
 
 // Handles "[GATEWAY]": {"gateways": [...]} with the gateway that the first argument names, or all of them.
 CommandRegistry::Handler ForGateways(const Gateways* gateways, Reader read, Renderer text) {
@@ -25,7 +25,7 @@ CommandRegistry::Handler ForGateways(const Gateways* gateways, Reader read, Rend
     const absl::StatusOr<std::vector<Gateway*>> found = gateways->Find(arguments.empty() ? "" : arguments[0]);
     if (!found.ok()) return found.status();
     Json json = {{"gateways", Json::array()}};
-    const absl::Time deadline = absl::Now() + kPatience;
+    const absl::Time deadline = absl::Now() + kTracePatience;
     for (Gateway* gateway : *found) {
       absl::StatusOr<Json> one = read(gateway, deadline);
       if (!one.ok()) return one.status();
@@ -96,7 +96,7 @@ absl::StatusOr<Answer> Trace(const Gateways& gateways, const CommandRegistry::Ar
   if (!found.ok()) return found.status();
   absl::StatusOr<TracedPacket> packet = TracedPacket::Parse(absl::MakeConstSpan(arguments).subspan(1));
   if (!packet.ok()) return packet.status();
-  const absl::StatusOr<Json> trace = found->front()->Trace(*std::move(packet), absl::Now() + kPatience);
+  const absl::StatusOr<Json> trace = found->front()->Trace(*std::move(packet), absl::Now() + kTracePatience);
   if (!trace.ok()) return trace.status();
   return Answer(*trace, TraceText);
 }

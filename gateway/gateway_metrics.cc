@@ -9,7 +9,7 @@
 namespace eoib::gateway {
 namespace {
 
-constexpr absl::Duration kPatience = absl::Milliseconds(500);
+constexpr absl::Duration kMetricsPatience = absl::Milliseconds(500);
 
 // A copy, so that the worker spends no time on text.
 struct Snapshot {
@@ -57,7 +57,7 @@ void Collect(const Snapshot& snapshot, const MetricSet::Labels& labels, MetricSe
 }  // namespace
 
 void CollectGateways(const Gateways& gateways, MetricSet* metrics) {
-  const absl::Time deadline = absl::Now() + kPatience;
+  const absl::Time deadline = absl::Now() + kMetricsPatience;
   for (Gateway* gateway : gateways.all()) {
     const MetricSet::Labels labels = {{"gateway", gateway->name()}};
     Snapshot snapshot;

@@ -34,7 +34,7 @@ struct Packet {
 static_assert(sizeof(Packet) == 40 + 8 + 32);
 
 constexpr uint32_t kMagic = 0x656f'6962;  // "eoib"
-constexpr uint8_t kVersion = 1;
+constexpr uint8_t kHelloVersion = 1;
 constexpr uint8_t kHopLimit = 255;  // a router would have decremented it
 constexpr size_t kUdpLength = sizeof(Udp) + sizeof(Message);
 
@@ -55,7 +55,7 @@ std::vector<uint8_t> EncodeHello(const Election::Hello& hello, const Pair& pair)
   packet.udp.source_port = packet.udp.destination_port = kHelloPort;
   packet.udp.length = kUdpLength;
   packet.message.magic = kMagic;
-  packet.message.version = kVersion;
+  packet.message.version = kHelloVersion;
   packet.message.state = static_cast<uint8_t>(hello.claim);
   packet.message.priority = hello.from.priority;
   packet.message.pkey = pair.ves.Full().value();

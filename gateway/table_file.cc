@@ -19,7 +19,7 @@ using translation::SavedRouter;
 using translation::SavedStation;
 using translation::SavedTables;
 
-constexpr int kVersion = 1;
+constexpr int kTableVersion = 1;
 constexpr char kForEver[] = "for ever";
 
 std::string TimeOf(absl::Duration age, absl::Time now) {
@@ -58,9 +58,9 @@ json ToObject(const SavedRouter& router, absl::Time now) {
 }
 
 // Reads the members of one object. status() is the first error.
-class Reader {
+class TableReader {
  public:
-  Reader(const json& object, std::string where, absl::Time now) : object_(object), where_(std::move(where)), now_(now) {}
+  TableReader(const json& object, std::string where, absl::Time now) : object_(object), where_(std::move(where)), now_(now) {}
 
   template <typename Value>
   Value Get(const char* key) {
@@ -108,7 +108,7 @@ class Reader {
   template <typename Value, typename Read>
   void ReadAll(const char* key, const char* what, Read read, std::vector<Value>* values, bool required = true) {
     for (const json& object : Array(key, required)) {
-      Reader reader(object, absl::StrCat(what, " ", values->size() + 1), now_);
+      TableReader reader(object, absl::StrCat(what, " ", values->size() + 1), now_);
       values->push_back(read(&reader));
       status_.Update(reader.status());
     }
@@ -139,7 +139,7 @@ class Reader {
   absl::Status status_;
 };
 
-SavedStation ReadStation(Reader* reader) {
+SavedStation ReadStation(TableReader* reader) {
   SavedStation station;
   station.gid = reader->Parse<Gid>("gid");
   station.ordinal = reader->Get<uint16_t>("ordinal");
@@ -149,18 +149,20 @@ SavedStation ReadStation(Reader* reader) {
   station.confirmed = reader->Flag("confirmed");
   const std::string what = absl::StrCat(station.mac.ToString(), ": address");
   reader->ReadAll(
-      "ips", what.c_str(), [](Reader* ip) { return ip->ReadIp(); }, &station.ips);
+      "ips", what.c_str(), [](TableReader* ip) { return ip->ReadIp(); }, &station.ips);
   return station;
 }
 
-SavedNeighbor ReadNeighbor(Reader* reader) { return {reader->ReadIp(), reader->Parse<MacAddr>("mac")}; }
-SavedPrefix ReadPrefix(Reader* reader) { return {reader->Parse<IpAddr>("ip"), reader->Get<uint8_t>("length"), reader->Left()}; }
-SavedRouter ReadRouter(Reader* reader) { return {reader->Parse<IpAddr>("ip"), reader->Preference(), reader->Left()}; }
+SavedNeighbor ReadNeighbor(TableReader* reader) { return {reader->ReadIp(), reader->Parse<MacAddr>("mac")}; }
+SavedPrefix ReadPrefix(TableReader* reader) {
+  return {reader->Parse<IpAddr>("ip"), reader->Get<uint8_t>("length"), reader->Left()};
+}
+SavedRouter ReadRouter(TableReader* reader) { return {reader->Parse<IpAddr>("ip"), reader->Preference(), reader->Left()}; }
 
 }  // namespace
 
 std::string ToJson(const SavedTables& tables, absl::Time now) {
-  json root = {{"version", kVersion},
+  json root = {{"version", kTableVersion},
                {"stations", json::array()},
                {"neighbors", json::array()},
                {"prefixes", json::array()},
@@ -175,8 +177,8 @@ std::string ToJson(const SavedTables& tables, absl::Time now) {
 absl::StatusOr<SavedTables> FromJson(absl::string_view text, absl::Time now) {
   const json root = json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
   if (root.is_discarded()) return absl::InvalidArgumentError("it is not JSON");
-  Reader reader(root, "the file", now);
-  if (reader.Get<uint32_t>("version") != kVersion && reader.status().ok()) {
+  TableReader reader(root, "the file", now);
+  if (reader.Get<uint32_t>("version") != kTableVersion && reader.status().ok()) {
     return absl::InvalidArgumentError("it is of another version of this program");
   }
   SavedTables tables;

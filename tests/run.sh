@@ -63,8 +63,8 @@ build_ahead() {
   AHEAD=$!
 }
 
-ASAN=(build-asan "unit_tests programs" -DEOIB_SANITIZE=address,undefined -DEOIB_FUZZ=ON "${CLANG[@]}")
-TSAN=(build-tsan unit_tests -DEOIB_SANITIZE=thread "${CLANG[@]}")
+ASAN=(build-asan "unit_tests programs" -DEOIB_SANITIZE=address,undefined -DEOIB_FUZZ=ON -DEOIB_UNITY=ON "${CLANG[@]}")
+TSAN=(build-tsan unit_tests -DEOIB_SANITIZE=thread -DEOIB_UNITY=ON "${CLANG[@]}")
 
 run_sanitizers() {
   # Only the agents, gateways and fabricd are instrumented. The netns test programs, and third-party programs (tshark,

@@ -125,12 +125,29 @@ void Daemon::IgnoreSignals() {
 
 absl::Status Daemon::ServeMetrics(const std::string& where) {
   if (where.empty()) return absl::OkStatus();
-  const auto post = [this](EventLoop::Callback callback) { loop_.Post(std::move(callback)); };
-  auto server = StartAfterPredecessor(signals(), clock(), [&] { return MetricsServer::Listen(where, &metrics_, post); });
+  const absl::Status status =
+      TakeMetricsServer(StartAfterPredecessor(signals(), clock(), [&] { return ListenForMetrics(where); }));
+  if (status.ok() || absl::IsInvalidArgument(status)) return status;
+  LogWarning(absl::StrCat(status.message(), "; trying again every second"));
+  RetryMetrics(where);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<MetricsServer>> Daemon::ListenForMetrics(const std::string& where) {
+  return MetricsServer::Listen(where, &metrics_, [this](EventLoop::Callback callback) { loop_.Post(std::move(callback)); });
+}
+
+absl::Status Daemon::TakeMetricsServer(absl::StatusOr<std::unique_ptr<MetricsServer>> server) {
   if (!server.ok()) return server.status();
   metrics_server_ = *std::move(server);
   LogInfo(absl::StrCat("metrics on ", metrics_server_->url()));
   return absl::OkStatus();
+}
+
+void Daemon::RetryMetrics(const std::string& where) {
+  loop_.CallAt(loop_.Now() + absl::Seconds(1), [this, where] {
+    if (!TakeMetricsServer(ListenForMetrics(where)).ok()) RetryMetrics(where);
+  });
 }
 
 // The first request waits for the stopper, which may wait for the SA, but at most a second. A second request does not wait.

@@ -52,8 +52,8 @@ class Daemon {
   void SetStopper(Stopper stopper) { stopper_ = std::move(stopper); }
   // SIGHUP calls `reload`. Without one it is logged and has no effect.
   void SetReloader(std::function<void()> reload) { reload_ = std::move(reload); }
-  // Serves metrics() on `where` (MetricsServer::Listen), and waits for a predecessor that still uses the port. Nothing if
-  // `where` is empty.
+  // Serves metrics() on `where` (MetricsServer::Listen). Does nothing if `where` is empty. An address that cannot be used now is
+  // logged and tried again every second, because traffic must not depend on it; kInvalidArgument if it is no address.
   absl::Status ServeMetrics(const std::string& where);
   // Reports that the program is ready, and runs the loop until it is told to stop. After that the control socket answers "...
   // is stopping", until this object is destroyed.
@@ -69,6 +69,9 @@ class Daemon {
   void Stop(const std::string& why);
   absl::Status Serve(const std::string& socket_path);
   absl::Status WatchSignals();
+  absl::StatusOr<std::unique_ptr<MetricsServer>> ListenForMetrics(const std::string& where);
+  absl::Status TakeMetricsServer(absl::StatusOr<std::unique_ptr<MetricsServer>> server);
+  void RetryMetrics(const std::string& where);
   void RunHangups();
   void IgnoreSignals();
 

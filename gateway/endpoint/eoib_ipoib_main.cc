@@ -28,6 +28,7 @@
 #include "gateway/ipoib/drops_json.h"
 #include "gateway/ipoib/ipoib_metrics.h"
 #include "gateway/ipoib/link.h"
+#include "vswitch/base/system_random.h"
 #include "vswitch/fabric/softhca/open_hca.h"
 
 DEFINE_string(
@@ -181,7 +182,7 @@ class IpoibHost {
   }
 
   Daemon* const daemon_;
-  std::mt19937_64 random_{std::random_device()() | uint64_t{std::random_device()()} << 32};
+  std::mt19937_64 random_{SystemRandom()};
   std::unique_ptr<FabricPort> fabric_;
   std::unique_ptr<ipoib::Link> link_;
   std::unique_ptr<Endpoint> endpoint_;

@@ -14,19 +14,19 @@
 namespace eoib::lab {
 namespace {
 
-struct Address {
+struct SocketAddress {
   sockaddr_storage storage{};
   socklen_t length = 0;
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
 };
 
-Address Resolve(const std::string& text, uint16_t port) {
+SocketAddress Resolve(const std::string& text, uint16_t port) {
   addrinfo hints{};
   hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
   addrinfo* found = nullptr;
   const int error = getaddrinfo(text.c_str(), absl::StrCat(port).c_str(), &hints, &found);
   if (error != 0) Die(absl::StrCat(text, ": ", gai_strerror(error)));
-  Address address;
+  SocketAddress address;
   std::memcpy(&address.storage, found->ai_addr, found->ai_addrlen);
   address.length = found->ai_addrlen;
   freeaddrinfo(found);
@@ -41,7 +41,7 @@ UniqueFd OpenIn(Host* host, int family, int type) {
 }
 
 UniqueFd OpenBound(Host* host, const std::string& text, uint16_t port, int type) {
-  const Address address = Resolve(text, port);
+  const SocketAddress address = Resolve(text, port);
   UniqueFd fd = OpenIn(host, address.storage.ss_family, type);
   SetOption(fd.get(), SOL_SOCKET, SO_REUSEADDR, int{1}, "set SO_REUSEADDR");
   if (bind(fd.get(), address.get(), address.length) != 0) DieErrno(absl::StrCat("bind to ", text, " on ", host->name()));
@@ -80,7 +80,7 @@ bool ReceiveSome(int fd, size_t* received, bool* damaged) {
 UniqueFd UdpSocket(Host* host, const std::string& address, uint16_t port) { return OpenBound(host, address, port, SOCK_DGRAM); }
 
 void SetPeer(int socket, const std::string& text, uint16_t port) {
-  const Address address = Resolve(text, port);
+  const SocketAddress address = Resolve(text, port);
   if (connect(socket, address.get(), address.length) != 0) DieErrno("connect to " + text);
 }
 
@@ -91,7 +91,7 @@ UniqueFd UdpConnect(Host* host, const std::string& address, uint16_t port) {
 }
 
 void SendUdp(int socket, const std::string& text, uint16_t port, const Bytes& payload) {
-  const Address address = Resolve(text, port);
+  const SocketAddress address = Resolve(text, port);
   while (sendto(socket, payload.data(), payload.size(), 0, address.get(), address.length) < 0) {
     if (errno != EAGAIN && errno != ENOBUFS && errno != EINTR) DieErrno("send to " + text);
     internal::SleepOnePoll();
@@ -114,7 +114,7 @@ UniqueFd TcpListener(Host* host, const std::string& address, uint16_t port) {
 }
 
 UniqueFd TcpConnect(Host* host, const std::string& text, uint16_t port, absl::Duration limit) {
-  const Address address = Resolve(text, port);
+  const SocketAddress address = Resolve(text, port);
   UniqueFd fd = OpenIn(host, address.storage.ss_family, SOCK_STREAM);
   int error = connect(fd.get(), address.get(), address.length) == 0 ? 0 : errno;
   if (error == EINPROGRESS) {

@@ -15,9 +15,9 @@ namespace {
 
 constexpr size_t kInARow = 10;
 // Large, so that the datagrams for a stopped peer fill its ring soon.
-constexpr size_t kPayload = 1400;
+constexpr size_t kBurstPayload = 1400;
 constexpr uint16_t kFirstPort = 7000;
-constexpr int kReceiveBuffer = 8 << 20;  // bytes
+constexpr int kBurstReceiveBuffer = 8 << 20;  // bytes
 
 absl::Time ArrivalTime(msghdr* message) {
   for (cmsghdr* header = CMSG_FIRSTHDR(message); header != nullptr; header = CMSG_NXTHDR(message, header)) {
@@ -38,13 +38,13 @@ Stream::Stream(Host* from, const std::string& from_address, Host* to, const std:
   SetOption(out_.get(), SOL_SOCKET, SO_BROADCAST, int{1}, "set SO_BROADCAST");
   SetOption(in_.get(), SOL_SOCKET, SO_TIMESTAMPNS, int{1}, "set SO_TIMESTAMPNS");
   // What waits for a worker comes at once, and what this socket drops would look like a loss of the switch.
-  SetOption(in_.get(), SOL_SOCKET, SO_RCVBUFFORCE, kReceiveBuffer, "set SO_RCVBUFFORCE");
+  SetOption(in_.get(), SOL_SOCKET, SO_RCVBUFFORCE, kBurstReceiveBuffer, "set SO_RCVBUFFORCE");
   SetPeer(out_.get(), to_address, port);
 }
 
 // A datagram that the kernel refuses counts as lost.
 void Stream::SendOne() {
-  uint8_t payload[kPayload] = {};
+  uint8_t payload[kBurstPayload] = {};
   {
     absl::MutexLock lock(&mutex_);
     const uint64_t number = sent_.size();

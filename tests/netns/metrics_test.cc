@@ -106,13 +106,15 @@ TEST_F(SoftMetricsTest, NothingListensByDefault) {
   EXPECT_EQ(agent.host()->MustRun({"ss", "-Hltn"}), "");
 }
 
-TEST_F(SoftMetricsTest, PortInUseIsReported) {
-  Agent& agent = AddAgent("h1", WithMetrics());
-  const RunResult second = agent.host()->Run({Binary("eoibd"), "--hca=soft:x", "--name=x", "--rundir=" + agent.directory(),
-                                              "--config=" + agent.directory() + "/eoibd.toml", kFlag});
-  EXPECT_EQ(second.exit_code, 1);
-  EXPECT_THAT(second.err,
-              HasSubstr("serve metrics on 9817: another program uses that port; choose another one with --metrics"));
+TEST_F(SoftMetricsTest, AddressThatCannotBeUsedIsTriedAgain) {
+  AgentSpec spec;
+  spec.flags = {"--metrics=192.0.2.1:9817"};
+  Agent& agent = AddAgent("h1", spec);
+  EXPECT_THAT(agent.Log(), HasSubstr("serve metrics on 192.0.2.1:9817: Cannot assign requested address; trying again every second"));
+  agent.host()->AddAddress("v1", "192.0.2.1/24");
+  const auto scrape = [&] { return agent.host()->Run({"curl", "-sS", "--fail", "http://192.0.2.1:9817/metrics"}); };
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return scrape().exit_code == 0; })) << agent.Log();
+  EXPECT_EQ(Value(scrape().out, "eoib_scrape_success"), 1);
 }
 
 // The scraper of an agent that was killed finds its successor.

@@ -32,7 +32,7 @@ absl::Status Failed(absl::string_view what, const std::string& name) {
 }
 
 // The drop reason for a failed write to the packet socket.
-DropReason WriteFailure(int error) {
+DropReason PacketSocketFailure(int error) {
   switch (error) {
     case EAGAIN:
     case ENOBUFS:  // the queue of the netdev is full
@@ -101,6 +101,8 @@ int BoundIndex(int fd) {
   return getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0 ? address.sll_ifindex : 0;
 }
 
+bool IsAgentTap(const NetdevInfo& info) { return absl::StartsWith(info.alias, "eoib:"); }
+
 // Writes a tag in front of the EtherType: moves the MACs at `frame` down by 4.
 void InsertTag(uint8_t* frame, uint32_t tag) {
   std::memmove(frame - kVlanTagSize, frame, kMacsSize);
@@ -124,7 +126,7 @@ NetdevPort::NetdevPort(const std::string& name, UniqueFd netlink, UniqueFd packe
       takes_udp_super_frames_(KernelKnowsUdpSuperFrames()),
       netlink_(std::move(netlink)),
       socket_(std::move(packets)),
-      writer_(socket_.get(), WriteFailure),
+      writer_(socket_.get(), PacketSocketFailure),
       whole_(new uint8_t[kVlanTagSize + kLargestFrame]) {
   writer_.set_joins_udp(takes_udp_super_frames_);
 }
@@ -154,13 +156,27 @@ absl::Status NetdevPort::Configure() {
   return TakeNothing(fd) ? absl::OkStatus() : Failed("filter the frames of netdev", name_);
 }
 
+// The name of a TAP of an agent that is a port of this bridge or bond; empty: none.
+std::string NetdevPort::AgentTapIn(const NetdevInfo& info) const {
+  std::string tap;
+  if (info.kind != "bridge" && info.kind != "bond" && info.kind != "team") return tap;
+  VisitNetdevs(netlink_.get(), [&](const NetdevInfo& other) {
+    if (other.master == info.index && IsAgentTap(other)) tap = other.name;
+  });
+  return tap;
+}
+
 // An error if the netdev cannot be a port.
 absl::Status NetdevPort::Refusal(const NetdevInfo& info) const {
   const std::string what = absl::StrCat("use netdev ", name_, " as a port: ");
   if (!info.ethernet) return absl::FailedPreconditionError(absl::StrCat(what, "it is no Ethernet interface"));
-  if (absl::StartsWith(info.alias, "eoib:")) {
+  if (IsAgentTap(info)) {
     return absl::FailedPreconditionError(
         absl::StrCat(what, "it is the TAP of ", info.alias, ", a vPort of an agent; connect what is behind it there"));
+  }
+  if (const std::string tap = AgentTapIn(info); !tap.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(what, "its port ", tap, " is the TAP of a vPort, so frames would loop; use ",
+                                                      tap, " alone, or take it out (ip link set ", tap, " nomaster)"));
   }
   if (info.master == 0) return absl::OkStatus();
   char master[IF_NAMESIZE] = "?";

@@ -27,7 +27,7 @@ class NetdevPort final : public Port {
  public:
   // Opens a port on the netdev `name` in the calling thread's network namespace. The netdev may come later: the port is down
   // until then. kFailedPrecondition if it exists and cannot be a port: it is no Ethernet interface, a port of a bridge or bond,
-  // or a TAP of an agent; kPermissionDenied; the message says what to do.
+  // a TAP of an agent, or a bridge with such a TAP; kPermissionDenied; the message says what to do.
   static absl::StatusOr<std::unique_ptr<NetdevPort>> Open(const std::string& name);
   ~NetdevPort() override = default;
 
@@ -56,6 +56,7 @@ class NetdevPort final : public Port {
 
   NetdevPort(const std::string& name, UniqueFd netlink, UniqueFd packets);
   absl::Status Configure();
+  std::string AgentTapIn(const NetdevInfo& info) const;
   absl::Status Refusal(const NetdevInfo& info) const;
   void Take(const NetdevInfo& info);
   void Leave();

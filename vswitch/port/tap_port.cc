@@ -24,7 +24,7 @@
 namespace eoib {
 namespace {
 
-absl::Status Failed(absl::string_view what, absl::string_view name) {
+absl::Status TapError(absl::string_view what, absl::string_view name) {
   const int error = errno;
   return absl::InternalError(absl::StrCat(what, " ", name, ": ", strerror(error)));
 }
@@ -36,7 +36,7 @@ bool SameFile(int a, int b) {
 }
 
 // The drop reason for a failed write to the TAP.
-DropReason WriteFailure(int error) {
+DropReason TapFailure(int error) {
   switch (error) {
     case EAGAIN:
       return DropReason::kPortFull;
@@ -62,13 +62,13 @@ TapPort::TapPort(const Options& options, OpenedTap tap, UniqueFd nothing)
       spill_(options.super_frames ? std::make_unique<ScatterList::Spill>() : nullptr),
       tap_(std::move(tap.fd)),
       nothing_(std::move(nothing)),
-      writer_(tap_.get(), WriteFailure) {}
+      writer_(tap_.get(), TapFailure) {}
 
 absl::StatusOr<std::unique_ptr<TapPort>> TapPort::Open(const Options& options) {
   absl::StatusOr<OpenedTap> tap = OpenTap(options.name, options.alias, options.finder);
   if (!tap.ok()) return tap.status();
   UniqueFd nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  if (!nothing.valid()) return Failed("open /dev/null for", options.name);
+  if (!nothing.valid()) return TapError("open /dev/null for", options.name);
   auto port = std::unique_ptr<TapPort>(new TapPort(options, *std::move(tap), std::move(nothing)));
   absl::Status status = port->Configure();
   if (status.ok()) return port;
@@ -81,19 +81,19 @@ absl::Status TapPort::Remake() {
   if (!tap.ok()) return tap.status();
   is_new_ = tap->is_new;
   is_ours_ = tap->is_ours;
-  if (dup3(tap->fd.get(), tap_.get(), O_CLOEXEC) < 0) return Failed("replace the descriptor of", name_);
+  if (dup3(tap->fd.get(), tap_.get(), O_CLOEXEC) < 0) return TapError("replace the descriptor of", name_);
   return Configure();
 }
 
 absl::Status TapPort::Configure() {
   int header_size = kVnetHeaderSize;
-  if (ioctl(tap_.get(), TUNSETVNETHDRSZ, &header_size) != 0) return Failed("set the virtio_net_hdr size of", name_);
+  if (ioctl(tap_.get(), TUNSETVNETHDRSZ, &header_size) != 0) return TapError("set the virtio_net_hdr size of", name_);
   absl::Status status = Offload(options_.super_frames);
   // The carrier stays off until control turns it on.
   if (status.ok()) status = SetLinkUp(false);
   if (status.ok()) status = SetMtu(options_.mtu);
   if (status.ok()) status = SetUp();
-  if (status.ok() && ioctl(tap_.get(), TUNSETPERSIST, 1) != 0) return Failed("make persistent the netdev", name_);
+  if (status.ok() && ioctl(tap_.get(), TUNSETPERSIST, 1) != 0) return TapError("make persistent the netdev", name_);
   return status;
 }
 
@@ -106,7 +106,7 @@ absl::Status TapPort::SetUp() const {
     // A kernel without IPv6 refuses this part.
     ChangeNetdev(netlink->get(), *name, {.no_ipv6_addresses = true});
     errno = ChangeNetdev(netlink->get(), *name, {.alias = options_.alias});
-    if (errno != 0) return Failed("set the alias of", name_);
+    if (errno != 0) return TapError("set the alias of", name_);
   }
   const absl::StatusOr<UniqueFd> socket = SocketBesideNetdev(AF_INET, SOCK_DGRAM);
   if (!socket.ok()) return socket.status();
@@ -130,16 +130,16 @@ absl::Status TapPort::Offload(bool super_frames) {
     writer_.set_joins_udp(takes_udp_super_frames_);
   }
   if (takes_udp_super_frames_ || ioctl(tap_.get(), TUNSETOFFLOAD, offloads) == 0) return absl::OkStatus();
-  return Failed(super_frames ? "offload checksums and segmentation of" : "offload checksums of", name_);
+  return TapError(super_frames ? "offload checksums and segmentation of" : "offload checksums of", name_);
 }
 
 // Opens a socket in the netdev's network namespace, for the ioctls that configure the netdev.
 absl::StatusOr<UniqueFd> TapPort::SocketBesideNetdev(int family, int type) const {
   UniqueFd here(socket(family, type | SOCK_CLOEXEC, 0));
-  if (!here.valid()) return Failed("open a socket to configure", name_);
+  if (!here.valid()) return TapError("open a socket to configure", name_);
   const UniqueFd own(ioctl(here.get(), SIOCGSKNS));
   const UniqueFd netdevs(ioctl(tap_.get(), TUNGETDEVNETNS));
-  if (!own.valid() || !netdevs.valid()) return Failed("find the network namespace of", name_);
+  if (!own.valid() || !netdevs.valid()) return TapError("find the network namespace of", name_);
   if (SameFile(own.get(), netdevs.get())) return here;
   UniqueFd there;
   int error = 0;
@@ -150,7 +150,7 @@ absl::StatusOr<UniqueFd> TapPort::SocketBesideNetdev(int family, int type) const
   }).join();
   if (there.valid()) return there;
   errno = error;
-  return Failed("enter the network namespace of", name_);
+  return TapError("enter the network namespace of", name_);
 }
 
 absl::optional<std::string> TapPort::NameHere() const {
@@ -175,7 +175,7 @@ absl::StatusOr<InterfaceState> TapPort::QueryInterface() const {
   if (!netlink.ok()) return netlink.status();
   NetdevInfo info;
   errno = FindNetdev(netlink->get(), *name, &info);
-  if (errno != 0) return Failed("read the state of", name_);
+  if (errno != 0) return TapError("read the state of", name_);
   const UniqueFd here(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const UniqueFd own(ioctl(here.get(), SIOCGSKNS));
   const UniqueFd netdevs(ioctl(tap_.get(), TUNGETDEVNETNS));
@@ -187,15 +187,15 @@ absl::StatusOr<UniqueFd> TapPort::NetlinkBesideNetdev() const { return SocketBes
 // Runs an ioctl of `socket` on the netdev, by its current name.
 absl::Status TapPort::Control(int socket, unsigned long command, ifreq* request, absl::string_view what) const {
   ifreq current{};
-  if (ioctl(tap_.get(), TUNGETIFF, &current) != 0) return Failed(what, name_);
+  if (ioctl(tap_.get(), TUNGETIFF, &current) != 0) return TapError(what, name_);
   std::memcpy(request->ifr_name, current.ifr_name, IFNAMSIZ);
-  if (ioctl(socket, command, request) != 0) return Failed(what, name_);
+  if (ioctl(socket, command, request) != 0) return TapError(what, name_);
   return absl::OkStatus();
 }
 
 absl::Status TapPort::SetLinkUp(bool up) {
   int carrier = up;
-  if (ioctl(tap_.get(), TUNSETCARRIER, &carrier) != 0) return Failed("set the carrier of", name_);
+  if (ioctl(tap_.get(), TUNSETCARRIER, &carrier) != 0) return TapError("set the carrier of", name_);
   return absl::OkStatus();
 }
 
@@ -215,10 +215,10 @@ absl::Status TapPort::LimitSuperFrames(uint32_t mtu) {
   const absl::StatusOr<UniqueFd> socket = NetlinkBesideNetdev();
   if (!socket.ok()) return socket.status();
   const absl::optional<std::string> name = NameAnywhere();
-  if (!name.has_value()) return Failed("limit super-frames of", name_);
+  if (!name.has_value()) return TapError("limit super-frames of", name_);
   const auto limit = static_cast<uint32_t>(PieceLayout(mtu).Largest() - kVlanTagSize + 1);
   errno = ChangeNetdev(socket->get(), *name, {.gso_max_size = limit});
-  return errno == 0 ? absl::OkStatus() : Failed(absl::StrCat("limit super-frames to ", limit, " bytes on"), name_);
+  return errno == 0 ? absl::OkStatus() : TapError(absl::StrCat("limit super-frames to ", limit, " bytes on"), name_);
 }
 
 // A TAP whose netdev was deleted signals an error to epoll for ever. Replacing the descriptor removes it from the epoll set;

@@ -15,8 +15,6 @@ namespace eoib {
 namespace {
 
 constexpr size_t kTcpHeaderSize = 20;
-constexpr size_t kUdpHeaderSize = 8;
-constexpr size_t kUdpLengthOffset = 4;
 constexpr uint16_t kTcpChecksumOffset = 16;
 constexpr uint16_t kUdpChecksumOffset = 6;
 

@@ -11,13 +11,13 @@ namespace {
 using Family = IpoibGroup::Family;
 
 // RFC 4391 §4, figures 1 and 2.
-struct MgidWire {
+struct IpoibMgidWire {
   be16 flags_and_scope;
   be16 signature;
   be16 pkey;
   std::array<uint8_t, IpoibGroup::kIpv6IdSize> id{};
 };
-static_assert(sizeof(MgidWire) == Gid::kSize);
+static_assert(sizeof(IpoibMgidWire) == Gid::kSize);
 
 constexpr uint16_t kTransient = 0xff10;
 constexpr uint16_t kScopeMask = 0x000f;
@@ -66,7 +66,7 @@ absl::optional<IpoibGroup> GroupOf(const IpoibLink& link, const Ipv6Addr& destin
 }
 
 Mgid ToMgid(const IpoibGroup& group) {
-  MgidWire wire;
+  IpoibMgidWire wire;
   wire.flags_and_scope = static_cast<uint16_t>(kTransient | (group.link.scope.value() & kScopeMask));
   wire.pkey = group.link.pkey.Full().value();
   if (group.family == Family::kIpv4) {
@@ -80,7 +80,7 @@ Mgid ToMgid(const IpoibGroup& group) {
 }
 
 absl::optional<IpoibGroup> ParseIpoibMgid(const Mgid& mgid) {
-  const auto wire = ReadWire<MgidWire>(mgid.gid().bytes().data());
+  const auto wire = ReadWire<IpoibMgidWire>(mgid.gid().bytes().data());
   const uint16_t flags = wire.flags_and_scope.value() & static_cast<uint16_t>(~kScopeMask);
   IpoibGroup group;
   group.link = {PKey(wire.pkey.value()), MulticastScope(wire.flags_and_scope.value() & kScopeMask)};

@@ -8,18 +8,18 @@ namespace eoib {
 namespace {
 
 // The 2013 talk's Table 19.
-struct MgidWire {
+struct VesMgidWire {
   be32 prefix;
   be16 pkey;
   std::array<uint8_t, MacAddr::kSize> dmac{};
   be32 version_type_ns_vid;  // version 4 | type 2 | NS 2 | reserved 12 | VID 12
 };
-static_assert(sizeof(MgidWire) == Gid::kSize);
+static_assert(sizeof(VesMgidWire) == Gid::kSize);
 
 }  // namespace
 
 Mgid FloodMgid(PKey pkey, uint32_t prefix) {
-  MgidWire wire;
+  VesMgidWire wire;
   wire.prefix = prefix;
   wire.pkey = pkey.Full().value();
   wire.dmac = MacAddr::Broadcast().bytes();

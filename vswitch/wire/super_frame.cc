@@ -1,11 +1,12 @@
 #include "vswitch/wire/super_frame.h"
 
+#include "vswitch/wire/ip/ip_headers.h"
+
 namespace eoib {
 namespace {
 
 constexpr size_t kTcpDataOffset = 12;
 constexpr size_t kSmallestTcpHeader = 20;
-constexpr size_t kUdpHeaderSize = 8;
 // As in Linux: TCP_MIN_GSO_SIZE and UDP_MAX_SEGMENTS.
 constexpr uint32_t kSmallestTcpSegment = 8;
 constexpr uint32_t kMostUdpSegments = 128;

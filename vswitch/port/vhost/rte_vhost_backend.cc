@@ -171,10 +171,10 @@ bool Moves(int request) { return request != kGetFeatures && request != kGetProto
 rte_vhost_msg_result BeforeMessage(int id, void* message) {
   MessageStart start;
   std::memcpy(&start, message, sizeof(start));
-  WithSocket(id, [&start](Socket* socket) {
+  WithSocket(id, [&start, message](Socket* socket) {
     if (start.request == kSendRarp) {
       std::array<uint8_t, 6> mac;
-      std::memcpy(mac.data(), &start.number, mac.size());
+      std::memcpy(mac.data(), static_cast<const uint8_t*>(message) + offsetof(MessageStart, number), mac.size());
       socket->Announce(MacAddr::FromWire(mac.data()));
     }
     if (Moves(start.request)) socket->Park();

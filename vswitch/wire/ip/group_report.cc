@@ -9,7 +9,7 @@
 namespace eoib {
 namespace {
 
-constexpr uint8_t kTtl = 1;  // also the hop limit
+constexpr uint8_t kReportTtl = 1;  // also the hop limit
 constexpr uint16_t kRouterAlertForMld = 0;
 
 constexpr uint8_t kIgmpQuery = 0x11;  // RFC 1112, appendix I, RFC 2236 §2.1, RFC 3376 §4.1
@@ -261,7 +261,7 @@ constexpr std::array<uint8_t, 4> kIpv4RouterAlert = {0x94, 4, 0, 0};
 constexpr std::array<uint8_t, 8> kIpv6RouterAlert = {kProtocolIcmpv6, 0, 5, 2, 0, 0, 1, 0};
 
 void WriteQueryHeader(Ipv4Addr source, Ipv4Addr destination, IgmpQueryBuffer* out) {
-  Ipv4Wire wire = MakeIpv4Header(kProtocolIgmp, kTtl, source, destination, out->size());
+  Ipv4Wire wire = MakeIpv4Header(kProtocolIgmp, kReportTtl, source, destination, out->size());
   wire.version_ihl = 4 << 4 | (sizeof(wire) + sizeof(kIpv4RouterAlert)) / 4;
   wire.tos = 0xc0;                    // RFC 3376 §4
   wire.fragment = kIpv4DontFragment;  // so it needs no id: RFC 6864 §4.1
@@ -272,7 +272,7 @@ void WriteQueryHeader(Ipv4Addr source, Ipv4Addr destination, IgmpQueryBuffer* ou
 
 void WriteQueryHeader(const Ipv6Addr& source, const Ipv6Addr& destination, MldQueryBuffer* out) {
   constexpr size_t kHeader = sizeof(Ipv6Wire);
-  WriteWire(MakeIpv6Header(kProtocolHopByHop, kTtl, source, destination, out->size() - kHeader), out->data());
+  WriteWire(MakeIpv6Header(kProtocolHopByHop, kReportTtl, source, destination, out->size() - kHeader), out->data());
   WriteWire(kIpv6RouterAlert, out->data() + kHeader);
 }
 
@@ -280,14 +280,14 @@ void WriteQueryHeader(const Ipv6Addr& source, const Ipv6Addr& destination, MldQu
 
 GroupVerdict ParseGroupMessage(const Ipv4Packet& packet, IgmpMessage* message) noexcept {
   if (packet.protocol != kProtocolIgmp || !HasType(packet, IsIgmpType)) return GroupVerdict::kOther;
-  if (packet.ttl != kTtl || VerifyChecksum(packet) != ChecksumVerdict::kRight) return GroupVerdict::kBad;
+  if (packet.ttl != kReportTtl || VerifyChecksum(packet) != ChecksumVerdict::kRight) return GroupVerdict::kBad;
   Begin(packet, message);
   return ReadIgmp(message);
 }
 
 GroupVerdict ParseGroupMessage(const Ipv6Packet& packet, MldMessage* message) noexcept {
   if (packet.protocol != kProtocolIcmpv6 || !HasType(packet, IsMldType)) return GroupVerdict::kOther;
-  if (packet.hop_limit != kTtl || VerifyChecksum(packet) != ChecksumVerdict::kRight) return GroupVerdict::kBad;
+  if (packet.hop_limit != kReportTtl || VerifyChecksum(packet) != ChecksumVerdict::kRight) return GroupVerdict::kBad;
   if (!HasRouterAlert(packet, kRouterAlertForMld)) return GroupVerdict::kBad;
   Begin(packet, message);
   return ReadMld(message);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kMaxIcmpv4Error = 576;         // RFC 1812 §4.3.2.3
 constexpr size_t kMaxIcmpv6Error = 1280;        // RFC 4443 §2.4(c)
-constexpr uint8_t kTtl = 64;                    // RFC 1700
+constexpr uint8_t kErrorTtl = 64;               // RFC 1700
 constexpr uint8_t kInternetworkControl = 0xc0;  // precedence 6, RFC 1812 §4.3.2.5; type of service 0, RFC 1349 §5.1
 constexpr uint8_t kUnreachable = 3, kHostUnreachable = 1, kFragmentationNeeded = 4;
 constexpr uint8_t kUnreachable6 = 1, kAddressUnreachable = 3, kPacketTooBig = 2;
@@ -68,7 +68,7 @@ absl::Span<const uint8_t> Finish(size_t header_size, const ErrorWire& error, abs
 absl::Span<const uint8_t> Build(const Ipv4Packet& packet, Ipv4Addr source, const ErrorWire& error, IcmpErrorBuffer* out) {
   constexpr size_t kHeaders = sizeof(Ipv4Wire) + sizeof(ErrorWire);
   const auto original = packet.bytes.first(std::min(packet.bytes.size(), kMaxIcmpv4Error - kHeaders));
-  Ipv4Wire header = MakeIpv4Header(kProtocolIcmp, kTtl, source, packet.source, kHeaders + original.size());
+  Ipv4Wire header = MakeIpv4Header(kProtocolIcmp, kErrorTtl, source, packet.source, kHeaders + original.size());
   header.tos = kInternetworkControl;
   header.fragment = kIpv4DontFragment;  // so it needs no id: RFC 6864 §4.1
   WriteWire(header, out->data());
@@ -80,7 +80,7 @@ absl::Span<const uint8_t> Build(const Ipv6Packet& packet, const Ipv6Addr& source
                                 IcmpErrorBuffer* out) {
   constexpr size_t kHeaders = sizeof(Ipv6Wire) + sizeof(ErrorWire);
   const auto original = packet.bytes.first(std::min(packet.bytes.size(), kMaxIcmpv6Error - kHeaders));
-  WriteWire(MakeIpv6Header(kProtocolIcmpv6, kTtl, source, packet.source, sizeof(error) + original.size()), out->data());
+  WriteWire(MakeIpv6Header(kProtocolIcmpv6, kErrorTtl, source, packet.source, sizeof(error) + original.size()), out->data());
   return Finish(sizeof(Ipv6Wire), error, original, out);
 }
 

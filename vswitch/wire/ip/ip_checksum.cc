@@ -8,7 +8,6 @@
 namespace eoib {
 namespace {
 
-constexpr size_t kUdpLengthOffset = 4;
 constexpr uint16_t kNoUdpSum = 0;
 
 uint16_t Inverted(uint16_t sum) { return static_cast<uint16_t>(~sum); }

@@ -11,9 +11,7 @@
 namespace eoib {
 namespace {
 
-constexpr size_t kUnit = 8;
 constexpr size_t kMaxHeader = 60;
-constexpr size_t kMaxPacket = 0xffff;
 constexpr uint8_t kOptionEnd = 0;
 constexpr uint8_t kOptionNoOperation = 1;
 constexpr uint8_t kOptionCopied = 0x80;
@@ -36,7 +34,7 @@ Header FirstHeader(const Ipv4Packet& packet) {
 }
 
 // Size of the option at the start of `rest`, which is not empty; 0 if it reaches beyond the end (RFC 791 §3.1).
-size_t OptionSize(absl::Span<const uint8_t> rest) {
+size_t Ipv4OptionSize(absl::Span<const uint8_t> rest) {
   if (rest[0] == kOptionNoOperation) return 1;
   return rest.size() >= 2 && rest[1] >= 2 && rest[1] <= rest.size() ? rest[1] : 0;
 }
@@ -48,7 +46,7 @@ absl::optional<Header> LaterHeader(const Ipv4Packet& packet) {
   header.Append(packet.header().first(sizeof(Ipv4Wire)));
   auto options = packet.options;
   while (!options.empty() && options[0] != kOptionEnd) {
-    const size_t size = OptionSize(options);
+    const size_t size = Ipv4OptionSize(options);
     if (size == 0) return absl::nullopt;
     if ((options[0] & kOptionCopied) != 0) header.Append(options.first(size));
     options.remove_prefix(size);
@@ -65,7 +63,7 @@ size_t WritePart(const Header& header, size_t offset, bool more, absl::Span<cons
   auto wire = ReadWire<Ipv4Wire>(out);
   wire.version_ihl = static_cast<uint8_t>(4 << 4 | header.size / 4);
   wire.total_length = static_cast<uint16_t>(size);
-  wire.fragment = static_cast<uint16_t>((more ? kIpv4MoreFragments : 0) | offset / kUnit);
+  wire.fragment = static_cast<uint16_t>((more ? kIpv4MoreFragments : 0) | offset / kFragmentUnit);
   WriteWire(wire, out);
   WriteIpv4Checksum({out, header.size});
   return size;
@@ -83,10 +81,10 @@ FragmentVerdict FragmentIpv4(const Ipv4Packet& packet, size_t mtu,
   const absl::optional<Header> later = LaterHeader(packet);
   if (mtu < kMinIpv4Mtu || !later.has_value()) return FragmentVerdict::kBad;
 
-  std::array<uint8_t, kMaxPacket> part;  // not zeroed: only the bytes of a fragment are touched
+  std::array<uint8_t, kMaxIpPacket> part;  // not zeroed: only the bytes of a fragment are touched
   Header header = FirstHeader(packet);
   for (size_t at = 0; at < packet.payload.size();) {
-    const size_t room = (mtu - header.size) / kUnit * kUnit;
+    const size_t room = (mtu - header.size) / kFragmentUnit * kFragmentUnit;
     // The last fragment need not be a multiple of 8 bytes.
     const size_t left = packet.payload.size() - at;
     const size_t size = left <= mtu - header.size ? left : room;

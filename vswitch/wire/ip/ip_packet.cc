@@ -7,7 +7,6 @@
 namespace eoib {
 namespace {
 
-constexpr size_t kFragmentUnit = 8;
 constexpr size_t kMaxDatagram = 0xffff;
 constexpr uint16_t kIpv6MoreFragments = 1;
 constexpr uint16_t kIpv6OffsetMask = 0xfff8;  // in bytes, unshifted

@@ -10,7 +10,7 @@
 namespace eoib {
 namespace {
 
-constexpr size_t kUnit = 8;  // of options (RFC 4861 §4.6)
+constexpr size_t kNdOptionUnit = 8;  // of options (RFC 4861 §4.6)
 constexpr uint8_t kHopLimit = 255;
 constexpr uint16_t kFragmentOffsetMask = 0xfff8;
 
@@ -44,11 +44,11 @@ struct MtuOptionWire {
   be16 reserved;
   be32 mtu;
 };
-static_assert(sizeof(MtuOptionWire) == kUnit);
+static_assert(sizeof(MtuOptionWire) == kNdOptionUnit);
 
-constexpr size_t kOptionHeaderSize = 2;  // type and length
+constexpr size_t kNdOptionHeaderSize = 2;  // type and length
 
-size_t OptionSize(absl::Span<const uint8_t> rest) { return kUnit * rest[1]; }
+size_t NdOptionSize(absl::Span<const uint8_t> rest) { return kNdOptionUnit * rest[1]; }
 
 // Bytes before the options (RFC 4861 §4.1 to §4.5). 0: not a type of neighbour discovery.
 size_t FixedSize(uint8_t type) {
@@ -131,7 +131,7 @@ bool WriteLinkAddress(NdOptionType type, const LinkAddress& address, absl::Span<
   if (!IsLinkAddress(type) || out.size() < sizeof(Wire)) return false;
   Wire wire;
   wire.type = static_cast<uint8_t>(type);
-  wire.length = sizeof(Wire) / kUnit;
+  wire.length = sizeof(Wire) / kNdOptionUnit;
   address.ToWire(wire.address.data());
   WriteWire(wire, out.data());
   return true;
@@ -140,11 +140,11 @@ bool WriteLinkAddress(NdOptionType type, const LinkAddress& address, absl::Span<
 }  // namespace
 
 NdOption NdOptions::Iterator::operator*() const {
-  return {static_cast<NdOptionType>(rest_[0]), rest_.first(OptionSize(rest_))};
+  return {static_cast<NdOptionType>(rest_[0]), rest_.first(NdOptionSize(rest_))};
 }
 
 NdOptions::Iterator& NdOptions::Iterator::operator++() {
-  rest_.remove_prefix(OptionSize(rest_));
+  rest_.remove_prefix(NdOptionSize(rest_));
   return *this;
 }
 
@@ -156,8 +156,8 @@ NdOption NdOptions::Find(NdOptionType type) const {
 }
 
 absl::optional<NdOptions> NdOptions::Parse(absl::Span<const uint8_t> bytes) noexcept {
-  for (auto rest = bytes; !rest.empty(); rest.remove_prefix(OptionSize(rest))) {
-    if (rest.size() < kOptionHeaderSize || OptionSize(rest) == 0 || OptionSize(rest) > rest.size()) return absl::nullopt;
+  for (auto rest = bytes; !rest.empty(); rest.remove_prefix(NdOptionSize(rest))) {
+    if (rest.size() < kNdOptionHeaderSize || NdOptionSize(rest) == 0 || NdOptionSize(rest) > rest.size()) return absl::nullopt;
   }
   return NdOptions(bytes);
 }
@@ -189,7 +189,7 @@ absl::optional<uint32_t> LinkMtu(const NdOption& option) noexcept {
 }
 
 absl::Span<const uint8_t> Nonce(const NdOption& option) noexcept {
-  return option.type == NdOptionType::kNonce ? option.bytes.subspan(kOptionHeaderSize) : absl::Span<const uint8_t>();
+  return option.type == NdOptionType::kNonce ? option.bytes.subspan(kNdOptionHeaderSize) : absl::Span<const uint8_t>();
 }
 
 bool WriteLinkAddressOption(NdOptionType type, MacAddr address, absl::Span<uint8_t> out) noexcept {

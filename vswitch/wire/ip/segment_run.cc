@@ -18,8 +18,6 @@ constexpr size_t kTcpSize = 20;
 constexpr size_t kTcpFlags = 13;
 constexpr uint8_t kAck = 0x10;
 constexpr uint8_t kPush = 0x08;
-constexpr size_t kUdpSize = 8;
-constexpr size_t kUdpLengthOffset = 4;
 constexpr size_t kMaxDatagrams = 64;  // UDP_MAX_SEGMENTS of Linux before 6.10
 
 uint16_t Read16(const uint8_t* at) { return ReadWire<be16>(at).value(); }
@@ -50,7 +48,7 @@ uint16_t PseudoSum(const uint8_t* ip, bool ipv6, bool udp, size_t l4_length) {
 
 // Sets the layout's protocol, l4 and end.
 bool ParseIp(absl::Span<const uint8_t> packet, SegmentRun::Segment* segment) {
-  if (packet.size() < kIpv4Size + kUdpSize) return false;
+  if (packet.size() < kIpv4Size + kUdpHeaderSize) return false;
   const uint8_t* const ip = packet.data();
   segment->ipv6 = ip[0] >> 4 == 6;
   size_t end;
@@ -62,7 +60,7 @@ bool ParseIp(absl::Span<const uint8_t> packet, SegmentRun::Segment* segment) {
     end = Read16(ip + 2);
     segment->l4 = kIpv4Size;
   }
-  if (end > packet.size() || end > kLargestPacket || end < segment->l4 + kUdpSize) return false;
+  if (end > packet.size() || end > kLargestPacket || end < segment->l4 + kUdpHeaderSize) return false;
   segment->end = static_cast<uint16_t>(end);
   const uint8_t protocol = segment->ipv6 ? ip[6] : ip[9];
   segment->udp = protocol == kProtocolUdp;
@@ -80,7 +78,7 @@ bool ParseTcp(const uint8_t* tcp, SegmentRun::Segment* segment) {
 }
 
 bool ParseUdp(const uint8_t* udp, SegmentRun::Segment* segment) {
-  segment->payload = static_cast<uint16_t>(segment->l4 + kUdpSize);
+  segment->payload = static_cast<uint16_t>(segment->l4 + kUdpHeaderSize);
   return segment->payload < segment->end && Read16(udp + kUdpLengthOffset) == segment->end - segment->l4;
 }
 

@@ -9,8 +9,6 @@
 namespace eoib {
 namespace {
 
-constexpr size_t kMaxPacket = 0xffff;
-
 // RFC 768.
 struct UdpWire {
   be16 source_port;
@@ -33,7 +31,7 @@ absl::optional<UdpDatagram> ParseUdp(const Ipv4Packet& packet) noexcept {
 absl::Span<const uint8_t> BuildUdp4(const Udp4Headers& headers, absl::Span<const uint8_t> payload,
                                     absl::Span<uint8_t> out) noexcept {
   const size_t size = kUdp4HeadersSize + payload.size();
-  if (size > out.size() || size > kMaxPacket) return {};
+  if (size > out.size() || size > kMaxIpPacket) return {};
   if (!payload.empty()) std::memmove(out.data() + kUdp4HeadersSize, payload.data(), payload.size());
   Ipv4Wire ip = MakeIpv4Header(kProtocolUdp, headers.ttl, headers.source, headers.destination, size);
   ip.id = headers.id;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr absl::Duration kInterval = absl::Milliseconds(100);
 constexpr absl::Duration kRetry = absl::Seconds(1);
-constexpr size_t kMaxFileSize = 16 << 20;
+constexpr size_t kMaxLidFileSize = 16 << 20;
 constexpr char kHeading[] =
     "# LIDs and GUIDs of the ports of eoib-fabricd. To free those of a port that is no more, delete its line while\n"
     "# eoib-fabricd is stopped.\n";
@@ -30,7 +30,7 @@ absl::StatusOr<std::unique_ptr<LidFile>> LidFile::Open(const std::string& direct
 }
 
 absl::Status LidFile::Load() {
-  const absl::StatusOr<std::string> text = ReadFile(path_, kMaxFileSize);
+  const absl::StatusOr<std::string> text = ReadFile(path_, kMaxLidFileSize);
   if (absl::IsNotFound(text.status())) return absl::OkStatus();
   if (!text.ok()) return absl::Status(text.status().code(), absl::StrCat("read ", path_, ": ", text.status().message()));
   int number = 0;

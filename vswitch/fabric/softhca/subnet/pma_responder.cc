@@ -10,7 +10,7 @@ namespace {
 
 // ClassPortInfo's CapabilityMask (§16.1.3.1): 64-bit counters, also for unicast and multicast separately.
 constexpr uint16_t kExtendedWidth = 1u << 9;
-constexpr uint8_t kAllPorts = 0xff;
+constexpr uint8_t kPmaAllPorts = 0xff;
 
 struct Counter {
   uint64_t PortCountersAttribute::*value;
@@ -92,7 +92,7 @@ MadStatus PmaResponder::AnswerCounters(const ManagedPort& port, bool extended, c
                                        Mad* reply) {
   const absl::StatusOr<PortCountersAttribute> asked =
       extended ? DecodePortCountersExtended(PerfData(mad)) : DecodePortCounters(PerfData(mad));
-  if (!asked.ok() || (asked->port != kHcaPort && asked->port != kAllPorts)) return MadStatus::kInvalidField;
+  if (!asked.ok() || (asked->port != kHcaPort && asked->port != kPmaAllPorts)) return MadStatus::kInvalidField;
   Baselines& baselines = baselines_[port.config.gid];
   PortCountersAttribute& baseline = extended ? baselines.extended : baselines.plain;
   PortCountersAttribute answer = ToAttribute(counters_of_(port));

@@ -8,15 +8,11 @@
 
 #include "absl/base/internal/raw_logging.h"
 #include "absl/strings/str_cat.h"
+#include "vswitch/base/system_random.h"
 #include "vswitch/fabric/softhca/port_name.h"
 
 namespace eoib::softhca {
 namespace {
-
-uint64_t SystemSeed() {
-  std::random_device device;
-  return static_cast<uint64_t>(device()) << 32 | device();
-}
 
 PortConfig DefaultsOf(const Subnet::Options& options) {
   PortConfig config;
@@ -119,7 +115,7 @@ class Subnet::Link final : public SubnetLink {
 Subnet::Subnet(Options options)
     : clock_(options.clock != nullptr ? options.clock : &system_clock_),
       lids_(options.lids),
-      random_(options.seed != 0 ? options.seed : SystemSeed()),
+      random_(options.seed != 0 ? options.seed : SystemRandom()),
       ports_(DefaultsOf(options), options.config.partitions, lids_, random_()),
       rings_(random_()),
       agents_(

@@ -13,7 +13,7 @@
 namespace eoib::softhca {
 namespace {
 
-constexpr size_t kMaxFileSize = 4 << 20;
+constexpr size_t kMaxConfigSize = 4 << 20;
 
 // Collects all mistakes of a file, so that an operator can correct them together.
 class Parser {
@@ -181,7 +181,7 @@ absl::StatusOr<SubnetConfig> ParseSubnetConfig(absl::string_view toml, absl::str
 }
 
 absl::StatusOr<SubnetConfig> LoadSubnetConfig(const std::string& path) {
-  const absl::StatusOr<std::string> text = ReadFile(path, kMaxFileSize);
+  const absl::StatusOr<std::string> text = ReadFile(path, kMaxConfigSize);
   if (text.ok()) return ParseSubnetConfig(*text, path);
   return absl::Status(text.status().code(),
                       absl::StrCat("open partition file ", path, ": ", text.status().message(),
