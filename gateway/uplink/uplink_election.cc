@@ -106,6 +106,14 @@ Gid UplinkElection::SuccessorIn(Vid vid, absl::Time now) const {
   return best == peers_.end() ? Gid() : best->first;
 }
 
+// A gateway other than `but` that claimed lately to be active in this VLAN; else zero.
+Gid UplinkElection::ClaimantIn(Vid vid, const Gid& but, absl::Time now) const {
+  for (const auto& [gid, peer] : peers_) {
+    if (gid != but && now < peer.heard + kLease && peer.claims[vid.value()] == Claim::kActive) return gid;
+  }
+  return Gid();
+}
+
 void UplinkElection::OnHello(const UplinkHello& hello, absl::Time now) {
   if (!up_ || hello.from == own_) return;
   const auto [known, fresh] = peers_.try_emplace(hello.from);
@@ -145,6 +153,8 @@ void UplinkElection::OnClaim(Vlan* vlan, Claim claim, const UplinkHello& hello, 
     case Claim::kRelease:
       if (vlan->state == State::kActive) return;
       if (hello.successor != own_) return StandBy(vlan, hello.successor, now);
+      // Where gateways do not hear each other there may be a second active one, which this one hears.
+      if (const Gid second = ClaimantIn(vlan->vid, hello.from, now); second != Gid()) return StandBy(vlan, second, now);
       vlan->other = hello.from;
       return Enter(vlan, State::kSucceeding, now + kGuard);
     case Claim::kNone:

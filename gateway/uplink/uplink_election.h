@@ -104,6 +104,7 @@ class UplinkElection {
   void NoteLate(absl::Time now);
   void Advance(Vlan* vlan, absl::Time now);
   Gid SuccessorIn(Vid vid, absl::Time now) const;
+  Gid ClaimantIn(Vid vid, const Gid& but, absl::Time now) const;
   UplinkHello NewHello(const Gid& successor = Gid());
   std::vector<UplinkHello> Hellos(const std::vector<std::pair<Vid, Claim>>& claims, const Gid& successor = Gid());
 

@@ -189,6 +189,20 @@ TEST_F(UplinkElectionTest, OldHellosHaveNoEffect) {
   EXPECT_LE(Until(1, 1000), 25) << "it came late, perhaps over the other side";
 }
 
+// In a partition, two gateways may be active that both hear a third one.
+TEST_F(UplinkElectionTest, ASuccessorStandsByWhileAnotherGatewayIsActive) {
+  Add(200), Add(100);
+  Pass(2000);
+  UplinkHello third;
+  third.from = *Gid::Parse("fe80::3");
+  third.sequence = kFirst;
+  third.runs = {{kVlan, kVlan, UplinkHello::Claim::kActive}};
+  gateways_[1].election->OnHello(third, now_);
+  Deliver(0, gateways_[0].election->Down(now_));
+  EXPECT_EQ(gateways_[1].election->StateOf(kVlan), State::kStandby);
+  EXPECT_EQ(gateways_[1].election->ActiveIn(kVlan), third.from);
+}
+
 TEST_F(UplinkElectionTest, ARestartedGatewayWhoseClockWasSetBackIsHeard) {
   Add(100);
   Add(200);
