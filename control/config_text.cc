@@ -1,11 +1,6 @@
 #include "control/config_text.h"
 
-#include <dirent.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <memory>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -21,8 +16,6 @@
 namespace eoib {
 namespace {
 
-constexpr absl::string_view kSuffix = ".toml";
-
 std::vector<std::string> LinesOf(absl::string_view text) {
   std::vector<std::string> lines = absl::StrSplit(text, '\n');
   if (!lines.empty() && lines.back().empty()) lines.pop_back();
@@ -31,24 +24,6 @@ std::vector<std::string> LinesOf(absl::string_view text) {
 
 std::string Joined(const std::vector<std::string>& lines) {
   return lines.empty() ? "" : absl::StrCat(absl::StrJoin(lines, "\n"), "\n");
-}
-
-// The drop-ins of `path`, sorted.
-absl::StatusOr<std::vector<std::string>> DropIns(const std::string& path) {
-  std::vector<std::string> paths;
-  if (!absl::EndsWith(path, kSuffix)) return paths;
-  const std::string directory = absl::StrCat(path.substr(0, path.size() - kSuffix.size()), ".d");
-  const std::unique_ptr<DIR, int (*)(DIR*)> opened(opendir(directory.c_str()), closedir);
-  if (opened == nullptr) {
-    if (errno == ENOENT || errno == ENOTDIR) return paths;
-    return absl::ErrnoToStatus(errno, absl::StrCat("read the configuration's directory ", directory));
-  }
-  while (const dirent* entry = readdir(opened.get())) {
-    const std::string name = entry->d_name;
-    if (absl::EndsWith(name, kSuffix) && name[0] != '.') paths.push_back(absl::StrCat(directory, "/", name));
-  }
-  std::sort(paths.begin(), paths.end());
-  return paths;
 }
 
 // A key that is no table would belong to the last table of the file before.
@@ -111,7 +86,7 @@ absl::StatusOr<ConfigText> ConfigText::Load(const std::string& path, absl::strin
   if (!main.ok()) return main.status();
   ConfigText config;
   config.files_.push_back({path, *main, *main});
-  const absl::StatusOr<std::vector<std::string>> drop_ins = DropIns(path);
+  const absl::StatusOr<std::vector<std::string>> drop_ins = DropInsOf(path);
   if (!drop_ins.ok()) return drop_ins.status();
   for (const std::string& drop_in : *drop_ins) {
     const absl::StatusOr<std::string> text = ReadConfigFile(drop_in, example);

@@ -8,12 +8,12 @@
 
 #include <algorithm>
 #include <exception>
+#include <future>
 #include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/synchronization/notification.h"
 
 namespace eoib {
 namespace {
@@ -42,15 +42,11 @@ void Leak(std::unique_ptr<EmbeddedSwitch> failed) {
 
 absl::StatusOr<std::unique_ptr<EmbeddedSwitch>> EmbeddedSwitch::Open(Options options) {
   auto made = std::unique_ptr<EmbeddedSwitch>(new EmbeddedSwitch(std::move(options)));
-  absl::Status status;
-  absl::Notification opened;
-  made->thread_ = StartWithoutSignals([self = made.get(), &status, &opened] {
-    self->RunControlThread([&status, &opened](absl::Status result) {
-      status = std::move(result);
-      opened.Notify();
-    });
+  const auto opened = std::make_shared<std::promise<absl::Status>>();
+  made->thread_ = StartWithoutSignals([self = made.get(), opened] {
+    self->RunControlThread([opened](absl::Status result) { opened->set_value(std::move(result)); });
   });
-  opened.WaitForNotification();
+  absl::Status status = opened->get_future().get();
   if (status.ok()) return made;
   made->thread_.join();
   if (made->failure() != nullptr) Leak(std::move(made));

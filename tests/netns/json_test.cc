@@ -218,6 +218,8 @@ TEST_F(SoftJsonTest, Fabricd) {
                     {{"sm/restart"}},
                     {{"sm/move", "0x60"}},
                     {{"config/diff"}},
+                    {{"config/save"}},
+                    {{"config/show"}},
                     {{"reload"}}});
 }
 

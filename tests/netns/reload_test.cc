@@ -204,6 +204,11 @@ TEST_F(SoftReloadTest, PartitionsOfTheSoftwareSubnetComeAndGo) {
   WriteFile(partitions, first);
   EXPECT_TRUE(soft_fabric().Ctl({"reload"}).ok());
   EXPECT_TRUE(shows("VES blue: P_Key 0x8002 (not in use)"));
+  ASSERT_TRUE(soft_fabric().Ctl({"partition", "add", "0x8002", "h1"}).ok());
+  EXPECT_TRUE(shows("VES blue: P_Key 0x8002 (full member)"));
+  EXPECT_THAT(soft_fabric().Ctl({"config", "save"}).out, HasSubstr("partitions.d/saved.toml:\nadd partition 0x8002: h1 full\n"));
+  EXPECT_EQ(soft_fabric().Ctl({"reload"}).out, "nothing to change\n");
+  EXPECT_TRUE(shows("VES blue: P_Key 0x8002 (full member)"));
   EXPECT_TRUE(shows("flood group ff12:e01b:8001:ffff:ffff:ffff:0000:0000: joined"));
 }
 

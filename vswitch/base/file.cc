@@ -1,17 +1,21 @@
 #include "vswitch/base/file.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <memory>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace eoib {
@@ -50,6 +54,24 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, size_t most) {
   std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   if (!file.is_open() || file.bad()) return absl::Status(absl::ErrnoToStatusCode(errno), std::strerror(errno));
   return text;
+}
+
+absl::StatusOr<std::vector<std::string>> DropInsOf(const std::string& path) {
+  constexpr absl::string_view kSuffix = ".toml";
+  std::vector<std::string> paths;
+  if (!absl::EndsWith(path, kSuffix)) return paths;
+  const std::string directory = absl::StrCat(path.substr(0, path.size() - kSuffix.size()), ".d");
+  const std::unique_ptr<DIR, int (*)(DIR*)> opened(opendir(directory.c_str()), closedir);
+  if (opened == nullptr) {
+    if (errno == ENOENT || errno == ENOTDIR) return paths;
+    return absl::ErrnoToStatus(errno, absl::StrCat("read the configuration's directory ", directory));
+  }
+  while (const dirent* entry = readdir(opened.get())) {
+    const std::string name = entry->d_name;
+    if (absl::EndsWith(name, kSuffix) && name[0] != '.') paths.push_back(absl::StrCat(directory, "/", name));
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
 }
 
 absl::Status ReplaceFile(const std::string& path, absl::string_view text, bool sync) {

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -17,6 +18,10 @@ namespace eoib {
 // Reads a regular file. kNotFound if there is none; kInvalidArgument if it is another kind of file, or longer than `most`
 // bytes. The message is the reason alone.
 absl::StatusOr<std::string> ReadFile(const std::string& path, size_t most);
+
+// The drop-ins of a configuration file NAME.toml: the paths of the files NAME.d/*.toml beside it, in the order of their names.
+// None if there is no such directory.
+absl::StatusOr<std::vector<std::string>> DropInsOf(const std::string& path);
 
 // Replaces the file so that a crash leaves either the old or the new content: writes `text` beside `path` (PATH.new, mode
 // 0600) and renames it to `path`. `sync`: the new content is on disk when this returns, so it survives a crash of the machine.

@@ -24,13 +24,14 @@
 #include "vswitch/fabric/softhca/fabricd/fabric_commands.h"
 #include "vswitch/fabric/softhca/fabricd/fabric_metrics.h"
 #include "vswitch/fabric/softhca/fabricd/fault_commands.h"
+#include "vswitch/fabric/softhca/fabricd/partition_commands.h"
 #include "vswitch/fabric/softhca/subnet/fabric_server.h"
 #include "vswitch/fabric/softhca/subnet/lid_file.h"
 #include "vswitch/fabric/softhca/subnet/subnet.h"
-#include "vswitch/fabric/softhca/subnet/subnet_config.h"
+#include "vswitch/fabric/softhca/subnet/subnet_config_files.h"
 
 DEFINE_string(rundir, "/run/eoib", "directory of fabricd.sock, where ports register, and of the control socket fabricd.ctl");
-DEFINE_string(config, "", "partitions, a TOML file; without one there is the default partition 0xffff only");
+DEFINE_string(config, "", "partitions, a TOML file NAME.toml, with drop-ins NAME.d/*.toml; without one there is the default partition 0xffff only");
 DEFINE_string(statedir, "/var/lib/eoib",
               "directory in which the LIDs of ports are kept over a restart, in fabricd/lids; empty: nothing is kept");
 DEFINE_string(metrics, "",
@@ -54,31 +55,6 @@ absl::StatusOr<std::unique_ptr<LidFile>> OpenLidFile() {
   const std::string directory = absl::StrCat(FLAGS_statedir, "/fabricd");
   if (absl::Status status = MakeDirectories(directory, 0700); !status.ok()) return status;
   return LidFile::Open(directory);
-}
-
-absl::StatusOr<SubnetConfig> LoadFile() {
-  if (FLAGS_config.empty()) return absl::FailedPreconditionError("there is no --config");
-  return LoadSubnetConfig(FLAGS_config);
-}
-
-// The partitions of the file, instead of the present ones, or an error with nothing changed. Returns what changed.
-absl::StatusOr<std::string> Reload(Subnet* subnet) {
-  const absl::StatusOr<SubnetConfig> config = LoadFile();
-  if (!config.ok()) {
-    LogWarning(absl::StrCat("reload: nothing is changed: ", config.status().message()));
-    return config.status();
-  }
-  const std::string changes = DiffPartitions(subnet->Partitions(), config->partitions);
-  subnet->Reconfigure(*config);
-  LogInfo(absl::StrCat("reloaded ", FLAGS_config, ": ", changes.empty() ? "nothing to change" : changes));
-  return changes.empty() ? "nothing to change\n" : changes;
-}
-
-absl::StatusOr<std::string> Diff(const Subnet& subnet) {
-  const absl::StatusOr<SubnetConfig> config = LoadFile();
-  if (!config.ok()) return config.status();
-  const std::string changes = DiffPartitions(subnet.Partitions(), config->partitions);
-  return changes.empty() ? "a reload would change nothing\n" : absl::StrCat("a reload would:\n", changes);
 }
 
 std::string StatusLine(const Subnet& subnet) {
@@ -110,11 +86,8 @@ absl::Status Run() {
   RegisterFabricCommands(&subnet, server->get(), lids->get(), (*daemon)->commands());
   (*daemon)->metrics()->Register([&](MetricSet* metrics) { CollectFabric(subnet, **server, metrics); });
   RegisterFaultCommands(&subnet, (*daemon)->commands());
-  (*daemon)->commands()->Register({"reload", "", "apply the partitions of the --config file", 0, 0,
-                                   [&subnet](const CommandRegistry::Arguments&) { return Reload(&subnet); }});
-  (*daemon)->commands()->Register({"config/diff", "", "what a reload would change", 0, 0,
-                                   [&subnet](const CommandRegistry::Arguments&) { return Diff(subnet); }});
-  (*daemon)->SetReloader([&subnet] { Reload(&subnet).IgnoreError(); });
+  RegisterPartitionCommands(FLAGS_config, &subnet, (*daemon)->commands());
+  (*daemon)->SetReloader([&subnet] { ReloadPartitions(FLAGS_config, &subnet).IgnoreError(); });
   (*daemon)->service_manager()->SetStatus([&subnet] { return StatusLine(subnet); });
   EventLoop* const loop = (*daemon)->loop();
   absl::Status watched = loop->Add((*server)->fd(), EPOLLIN, [&](uint32_t) { (*server)->Run(); });

@@ -5,15 +5,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "vswitch/base/file.h"
 #include "vswitch/base/toml.h"
 #include "vswitch/fabric/softhca/port_name.h"
 #include "vswitch/fabric/softhca/subnet_link.h"
 
 namespace eoib::softhca {
 namespace {
-
-constexpr size_t kMaxConfigSize = 4 << 20;
 
 // Collects all mistakes of a file, so that an operator can correct them together.
 class Parser {
@@ -26,7 +23,6 @@ class Parser {
     }
     if (const toml::node* node = root.get("partition")) ReadPartitions(*node);
     if (!mistakes_.empty()) return absl::InvalidArgumentError(absl::StrJoin(mistakes_, "\n"));
-    AddDefaultPartition();
     return std::move(config_);
   }
 
@@ -59,8 +55,10 @@ class Parser {
         ReadMembers(View(key), value, Membership::kFull, &partition);
       } else if (key == "limited") {
         ReadMembers(View(key), value, Membership::kLimited, &partition);
+      } else if (key == "excluded") {
+        ReadMembers(View(key), value, Membership::kNone, &partition);
       } else {
-        Mistake(key.source(), absl::StrCat("unknown key \"", View(key), "\" in [[partition]]; expected pkey, full or limited"));
+        Mistake(key.source(), absl::StrCat("unknown key \"", View(key), "\" in [[partition]]; expected pkey, full, limited or excluded"));
       }
     }
     if (!has_pkey) Mistake(table.source(), "[[partition]] without a pkey; write pkey = 0x8001");
@@ -98,6 +96,8 @@ class Parser {
     const auto name = node.value_exact<std::string>();
     if (!name) {
       Mistake(node.source(), "a member must be a port's name in quotes, or \"ALL\"");
+    } else if (*name == kAllPorts && membership == Membership::kNone) {
+      Mistake(node.source(), "\"ALL\" cannot be excluded; leave it out of full and limited");
     } else if (*name == kAllPorts) {
       if (partition->all != Membership::kNone) Mistake(node.source(), "\"ALL\" is listed twice in this partition");
       partition->all = membership;
@@ -106,13 +106,6 @@ class Parser {
     } else if (!partition->listed.emplace(*name, membership).second) {
       Mistake(node.source(), absl::StrCat("port \"", *name, "\" is listed twice in this partition"));
     }
-  }
-
-  void AddDefaultPartition() {
-    for (const Partition& partition : config_.partitions) {
-      if (partition.pkey == kDefaultPKey) return;
-    }
-    config_.partitions.insert(config_.partitions.begin(), SubnetConfig::Default().partitions.front());
   }
 
   const std::string source_;
@@ -172,7 +165,7 @@ SubnetConfig SubnetConfig::Default() {
   return SubnetConfig{{partition}};
 }
 
-absl::StatusOr<SubnetConfig> ParseSubnetConfig(absl::string_view toml, absl::string_view source) {
+absl::StatusOr<SubnetConfig> ParsePartitions(absl::string_view toml, absl::string_view source) {
   const toml::parse_result result = toml::parse(std::string_view(toml.data(), toml.size()));
   if (result) return Parser(source).Parse(result.table());
   const std::string_view text = result.error().description();
@@ -180,12 +173,34 @@ absl::StatusOr<SubnetConfig> ParseSubnetConfig(absl::string_view toml, absl::str
       absl::StrCat(source, ":", result.error().source().begin.line, ": ", absl::string_view(text.data(), text.size())));
 }
 
-absl::StatusOr<SubnetConfig> LoadSubnetConfig(const std::string& path) {
-  const absl::StatusOr<std::string> text = ReadFile(path, kMaxConfigSize);
-  if (text.ok()) return ParseSubnetConfig(*text, path);
-  return absl::Status(text.status().code(),
-                      absl::StrCat("open partition file ", path, ": ", text.status().message(),
-                                   "; write it ([[partition]] with pkey, full, limited) or start without --config"));
+absl::StatusOr<SubnetConfig> ParseSubnetConfig(absl::string_view toml, absl::string_view source) {
+  absl::StatusOr<SubnetConfig> config = ParsePartitions(toml, source);
+  if (config.ok()) AddDefaultPartition(&*config);
+  return config;
+}
+
+void AddDefaultPartition(SubnetConfig* config) {
+  for (const Partition& partition : config->partitions) {
+    if (partition.pkey == kDefaultPKey) return;
+  }
+  config->partitions.insert(config->partitions.begin(), SubnetConfig::Default().partitions.front());
+}
+
+std::string ToToml(const std::vector<Partition>& partitions) {
+  std::string text;
+  for (const Partition& partition : partitions) {
+    absl::StrAppend(&text, "[[partition]]\npkey = ", partition.pkey.ToString(), "\n");
+    for (const auto& [key, membership] : {std::make_pair("full", Membership::kFull), std::make_pair("limited", Membership::kLimited),
+                                          std::make_pair("excluded", Membership::kNone)}) {
+      std::vector<std::string> names;
+      if (partition.all == membership && membership != Membership::kNone) names.push_back(std::string(kAllPorts));
+      for (const auto& [name, listed] : partition.listed) {
+        if (listed == membership) names.push_back(name);
+      }
+      if (!names.empty()) absl::StrAppend(&text, key, " = [\"", absl::StrJoin(names, "\", \""), "\"]\n");
+    }
+  }
+  return text;
 }
 
 }  // namespace eoib::softhca

@@ -4,6 +4,7 @@
 //       pkey = 0x8001             # either membership form
 //       full = ["h1", "h2"]       # names of ports, or "ALL"
 //       limited = ["h3"]
+//       excluded = ["h4"]         # from "ALL"
 //
 // A port's own name goes before "ALL". If the file does not mention the default partition, it comes first in every P_Key
 // table, with every port as a full member.
@@ -52,7 +53,12 @@ std::string DiffPartitions(const std::vector<Partition>& before, const std::vect
 
 // `source` names the file in messages. kInvalidArgument: "fabric.toml:12: ...", one line for each mistake.
 absl::StatusOr<SubnetConfig> ParseSubnetConfig(absl::string_view toml, absl::string_view source);
-absl::StatusOr<SubnetConfig> LoadSubnetConfig(const std::string& path);
+// As ParseSubnetConfig, without the default partition that the file does not mention.
+absl::StatusOr<SubnetConfig> ParsePartitions(absl::string_view toml, absl::string_view source);
+// Adds the default partition if it is missing.
+void AddDefaultPartition(SubnetConfig* config);
+// The partitions as TOML, which parses to the same ones.
+std::string ToToml(const std::vector<Partition>& partitions);
 
 }  // namespace eoib::softhca
 

@@ -15,7 +15,7 @@
 #include "vswitch/base/check.h"
 #include "vswitch/base/unique_fd.h"
 #include "vswitch/fabric/softhca/port_name.h"
-#include "vswitch/fabric/softhca/subnet/subnet_config.h"
+#include "vswitch/fabric/softhca/subnet/subnet_config_files.h"
 #include "vswitch/fabric/softhca/subnet_link.h"
 
 namespace eoib::softhca {
@@ -23,8 +23,10 @@ namespace {
 
 void CheckPartition(const Partition& partition) {
   for (const auto& [name, membership] : partition.listed) {
-    EOIB_CHECK(CheckPortName(name).ok() && membership != Membership::kNone && partition.Of(name) == membership);
-    EOIB_CHECK(partition.PKeyOf(name)->IsFullMember() == (membership == Membership::kFull));
+    EOIB_CHECK(CheckPortName(name).ok() && partition.Of(name) == membership);
+    const absl::optional<PKey> pkey = partition.PKeyOf(name);
+    EOIB_CHECK(pkey.has_value() == (membership != Membership::kNone));
+    EOIB_CHECK(!pkey.has_value() || pkey->IsFullMember() == (membership == Membership::kFull));
   }
   const absl::optional<PKey> stranger = partition.PKeyOf("a port that is not listed");
   EOIB_CHECK(stranger.has_value() == (partition.all != Membership::kNone));
@@ -53,6 +55,7 @@ void CheckAccepted(const SubnetConfig& config) {
   }
   EOIB_CHECK(pkeys.count(kDefaultPKey) == 1);
   CheckDiff(config.partitions);
+  EOIB_CHECK(ParseSubnetConfig(ToToml(config.partitions), "again")->partitions == config.partitions);
 }
 
 // Loads the same text from a file.

@@ -111,8 +111,14 @@ TEST(SubnetConfigTest, DifferencesAreToldByPartition) {
             "change partition 0x8001: ALL full to 0x8001: ALL full, h3 limited\n");
 }
 
-TEST(SubnetConfigTest, AMissingFileIsNotFound) {
-  EXPECT_EQ(LoadSubnetConfig("/nonexistent/fabric.toml").status().code(), absl::StatusCode::kNotFound);
+TEST(SubnetConfigTest, APortCanBeExcludedFromAll) {
+  const auto config = ParseSubnetConfig("[[partition]]\npkey = 0x8001\nfull = [\"ALL\"]\nexcluded = [\"h3\"]\n", "f.toml");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(Members(*config, "h1"), "0xffff 0x8001");
+  EXPECT_EQ(Members(*config, "h3"), "0xffff");
+  EXPECT_EQ(ToToml({config->partitions[1]}), "[[partition]]\npkey = 0x8001\nfull = [\"ALL\"]\nexcluded = [\"h3\"]\n");
+  const auto all = ParseSubnetConfig("[[partition]]\npkey = 0x8001\nexcluded = [\"ALL\"]\n", "f.toml");
+  EXPECT_THAT(std::string(all.status().message()), HasSubstr("f.toml:3: \"ALL\" cannot be excluded"));
 }
 
 }  // namespace
