@@ -1,8 +1,10 @@
 #include "control/config_commands.h"
 
 #include <nlohmann/json.hpp>
+#include <regex>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/types/span.h"
 #include "control/config_diff.h"
@@ -28,6 +30,22 @@ Answer ChangesAnswer(const std::string& changes, const char* if_none) {
   return Answer({{"changes", ToJsonLines(changes)}}, [if_none](const Json& json) {
     return json["changes"].empty() ? std::string(if_none) : TextOfLines(json["changes"]);
   });
+}
+
+// An operator who typed a command knows no line of a file: "eoibd.toml:12: mac is ..." becomes "mac is ...".
+absl::Status WithoutPlaces(const absl::Status& status) {
+  static const std::regex kPlace("(^|\\n)[^ \\n]+:[0-9]+: ");
+  return absl::Status(status.code(), std::regex_replace(std::string(status.message()), kPlace, "$1"));
+}
+
+absl::Status CheckUnused(const AgentConfig& config, const std::string& ves) {
+  std::vector<std::string> names;
+  for (const VPortConfig& vport : config.vports) {
+    if (vport.ves == ves) names.push_back(vport.name);
+  }
+  if (names.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("VES ", ves, " has the vPorts ", absl::StrJoin(names, ", "),
+                                                    "; remove them first (`vport del ", absl::StrJoin(names, " "), "`)"));
 }
 
 std::string DiffText(const Json& diff) {
@@ -64,7 +82,7 @@ absl::StatusOr<Answer> ConfigCommands::ApplyEdit(const Edit& edit) {
   ConfigText next = text_;
   if (absl::Status status = edit(&next); !status.ok()) return status;
   const absl::StatusOr<std::string> changes = Apply(std::move(next));
-  if (!changes.ok()) return changes.status();
+  if (!changes.ok()) return WithoutPlaces(changes.status());
   return ChangesAnswer(*changes, "");
 }
 
@@ -120,6 +138,7 @@ void ConfigCommands::RegisterEdits(const std::string& kind, CommandRegistry* reg
                         return ApplyEdit([&](ConfigText* text) {
                           absl::Status status;
                           for (const std::string& name : arguments) {
+                            if (status.ok() && kind == "ves") status = CheckUnused(agent_->config(), name);
                             if (status.ok()) status = text->Remove({kind, name});
                           }
                           return status;

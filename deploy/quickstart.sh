@@ -18,6 +18,7 @@ SECONDS_OF_TCP=${EOIB_QUICKSTART_SECONDS:-4}
 
 title() { printf '\n== %s\n' "$*"; }
 die() { printf 'quickstart: %s\n' "$*" >&2; exit 1; }
+need_root() { [ "$(id -u)" = 0 ] || die "needs root, for network namespaces and TAP interfaces: sudo $0 $*"; }
 in_host() { local host=$1; shift; ip netns exec "$NAME-$host" "$@"; }
 ctl() { local host=$1; shift; "$BIN/eoibctl" -t "$RUN/$host/eoibd.ctl" "$@"; }
 
@@ -167,7 +168,7 @@ show_tcp() {
   start iperf3 ip netns exec "$NAME-h2" iperf3 -s
   wait_for "the start of iperf3" in_host h1 iperf3 -n 1K -c 10.10.0.2
   printf '  eoib          %s Gb/s\n' "$(tcp_gigabits 10.10.0.2)"
-  printf '  kernel VXLAN  %s Gb/s  (with TCP segmentation offload, which the agent does not have yet)\n' "$(tcp_gigabits 10.77.0.2)"
+  printf '  kernel VXLAN  %s Gb/s\n' "$(tcp_gigabits 10.77.0.2)"
 }
 
 show_fdbs() {
@@ -195,14 +196,15 @@ print_commands() {
 TEXT
 }
 
-[ "$(id -u)" = 0 ] || die "needs root, for network namespaces and TAP interfaces: sudo $0 $*"
 KEEP=false
 case "${1:-}" in
   "") ;;
   --keep) KEEP=true ;;
-  --down) down; exit 0 ;;
-  *) die "unknown argument \"$1\"; it is --keep, --down or nothing" ;;
+  --down) need_root "$@"; down; exit 0 ;;
+  -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
+  *) die "unknown argument \"$1\"; it is --keep, --down, --help or nothing" ;;
 esac
+need_root "$@"
 [ ! -e "$RUN" ] || die "$RUN exists: a quickstart is running already; \"$DOWN\" ends it"
 [ -c /dev/net/tun ] || die "/dev/net/tun is missing: load the tun module (modprobe tun) or pass the device into this container"
 

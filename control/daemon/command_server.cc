@@ -307,7 +307,9 @@ void CommandServer::Answer(Connection* connection) {
     if (connection->closing) {
       connection->output += ErrorReply(text.ok() ? "the request is not JSON" : text.status().message(), nullptr);
     } else {
+      serving_ = connection->socket.get();
       connection->output += Respond(*registry_, full_path_, object, &connection->json);
+      serving_ = -1;
     }
   }
 }

@@ -23,6 +23,7 @@
 #include "absl/status/statusor.h"
 #include "control/daemon/command_registry.h"
 #include "control/daemon/json_stream.h"
+#include "vswitch/base/file.h"
 #include "vswitch/base/unique_fd.h"
 
 namespace eoib {
@@ -58,6 +59,8 @@ class CommandServer {
   void RefuseFromNowOn(const std::string& why);
 
   const std::string& path() const { return path_; }
+  // For a handler: the client that sent the command, "eoibctl (process 4711)".
+  std::string Client() const { return PeerProgram(serving_); }
   size_t connections() const { return connections_.size(); }
 
  private:
@@ -95,6 +98,7 @@ class CommandServer {
   dev_t device_ = 0;  // this and inode_ identify our socket file
   ino_t inode_ = 0;
   std::map<int, Connection> connections_;  // by descriptor
+  int serving_ = -1;                       // the one whose command runs
   std::thread refuser_;
   UniqueFd end_of_refuser_;  // an eventfd
 };

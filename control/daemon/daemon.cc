@@ -59,7 +59,8 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Open(const std::string& socket_p
   self->hangups_ = SignalFd({SIGHUP});
   self->ignored_ = SignalFd({SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO});
   self->commands_.RegisterText("exit", "stop the program", [self] {
-    self->loop_.CallAt(self->loop_.Now(), [self] { self->Stop("the command exit"); });
+    const std::string client = self->server_->Client();
+    self->loop_.CallAt(self->loop_.Now(), [self, client] { self->Stop(absl::StrCat("the command exit of ", client)); });
     return "stopping\n";
   });
   self->commands_.Register({"log/set", "info|warning", "the least level that is logged", 1, 1,

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
@@ -32,6 +33,7 @@ bool IsJournal() {
 }
 
 void Write(int level, absl::string_view severity, absl::string_view text) {
+  text = absl::StripTrailingAsciiWhitespace(text);
   if (thread_sink != nullptr) return (*thread_sink)(level, text);
   static const bool is_journal = IsJournal();
   std::string line;

@@ -19,6 +19,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 class ReloadTest : public SwitchTest {
  protected:
@@ -114,11 +115,11 @@ TEST_F(ReloadTest, CommandsRefuseMistakesAndChangeNothing) {
   AddAgent("h1", Spec({{"v1"}}));
   const std::string before = agent(1).MustCtl({"config", "show"});
   EXPECT_THAT(agent(1).Ctl({"vport", "add", "v2"}).err, HasSubstr("has no ves"));
-  EXPECT_THAT(agent(1).Ctl({"vport", "add", "v2", "ves=green"}).err, HasSubstr("there is no VES \"green\""));
+  EXPECT_THAT(agent(1).Ctl({"vport", "add", "v2", "ves=green"}).err, StartsWith("eoibctl: there is no VES \"green\""));
   EXPECT_THAT(agent(1).Ctl({"vport", "add", "v1", "ves=red"}).err, HasSubstr("there is a vport \"v1\" already"));
   EXPECT_THAT(agent(1).Ctl({"vport", "set", "v1", "acces_vlan=1"}).err, HasSubstr("did you mean \"access_vlan\"?"));
   EXPECT_THAT(agent(1).Ctl({"vport", "del", "v1", "v9"}).err, HasSubstr("there is no vport \"v9\""));
-  EXPECT_THAT(agent(1).Ctl({"ves", "del", "red"}).err, HasSubstr("there is no VES \"red\""));
+  EXPECT_THAT(agent(1).Ctl({"ves", "del", "red"}).err, HasSubstr("VES red has the vPorts v1; remove them first (`vport del v1`)"));
   EXPECT_EQ(agent(1).MustCtl({"config", "show"}), before);
   EXPECT_TRUE(Has(1, "v1"));
 }

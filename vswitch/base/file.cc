@@ -32,16 +32,6 @@ absl::Status WriteAll(int fd, const std::string& path, absl::string_view text, b
   return absl::OkStatus();
 }
 
-// "eoibd (process 4711)", the program that listens at the other end of `fd`.
-std::string PeerProgram(int fd) {
-  ucred peer = {};
-  socklen_t size = sizeof(peer);
-  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.pid <= 0) return "another program";
-  std::string name;
-  std::getline(std::ifstream(absl::StrCat("/proc/", peer.pid, "/comm")), name);
-  return absl::StrCat(name.empty() ? "a program" : name, " (process ", peer.pid, ")");
-}
-
 }  // namespace
 
 absl::StatusOr<std::string> ReadFile(const std::string& path, size_t most) {
@@ -95,6 +85,15 @@ absl::StatusOr<UniqueFd> LockStateDirectory(const std::string& path) {
   if (errno != EWOULDBLOCK) return absl::ErrnoToStatus(errno, absl::StrCat("lock state directory ", path));
   return absl::AlreadyExistsError(absl::StrCat(
       "lock state directory ", path, ": another program uses it; stop that one, or give this one its own (--statedir)"));
+}
+
+std::string PeerProgram(int fd) {
+  ucred peer = {};
+  socklen_t size = sizeof(peer);
+  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.pid <= 0) return "another program";
+  std::string name;
+  std::getline(std::ifstream(absl::StrCat("/proc/", peer.pid, "/comm")), name);
+  return absl::StrCat(name.empty() ? "a program" : name, " (process ", peer.pid, ")");
 }
 
 absl::StatusOr<sockaddr_un> UnixAddress(const std::string& path) {

@@ -32,6 +32,8 @@ absl::StatusOr<UniqueFd> LockStateDirectory(const std::string& path);
 
 // kInvalidArgument if the path does not fit, or has a zero byte: a leading one would name an abstract socket.
 absl::StatusOr<sockaddr_un> UnixAddress(const std::string& path);
+// The program at the other end of a Unix socket: "eoibctl (process 4711)".
+std::string PeerProgram(int fd);
 // Removes the socket file of a program that has died, before another listens there. `type`: SOCK_STREAM or SOCK_SEQPACKET.
 // kAlreadyExists if a living program listens; the message names it.
 absl::Status RemoveStaleSocket(const std::string& path, int type);

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "vswitch/fabric/link_rate.h"
@@ -96,8 +97,10 @@ absl::StatusOr<Hca::PKeyIndex> Hca::FindPKey(PKey pkey) const {
   }
   if (limited.has_value()) return *limited;
   return absl::NotFoundError(
-      absl::StrCat("find P_Key ", pkey.ToString(), " on port ", name(), ": not in its table (", absl::StrJoin(table, ", "),
-                   "); has the subnet manager put this port into the partition (OpenSM: partitions.conf)?"));
+      absl::StrCat("find P_Key ", pkey.ToString(), " on port ", name(), ": not in its table (", absl::StrJoin(table, ", "), "); ",
+                   absl::StartsWith(name(), "soft:")
+                       ? "add it to the partition (eoibctl -t fabricd partition add PKEY PORT, or its partition file)"
+                       : "has the subnet manager put this port into the partition (OpenSM: partitions.conf)?"));
 }
 
 }  // namespace eoib
