@@ -115,7 +115,7 @@ TEST_F(ReloadTest, CommandsRefuseMistakesAndChangeNothing) {
   AddAgent("h1", Spec({{"v1"}}));
   const std::string before = agent(1).MustCtl({"config", "show"});
   EXPECT_THAT(agent(1).Ctl({"vport", "add", "v2"}).err, HasSubstr("has no ves"));
-  EXPECT_THAT(agent(1).Ctl({"vport", "add", "v2", "ves=green"}).err, StartsWith("eoibctl: there is no VES \"green\""));
+  EXPECT_THAT(agent(1).Ctl({"vport", "add", "v2", "ves=green"}).err, StartsWith("there is no VES \"green\""));
   EXPECT_THAT(agent(1).Ctl({"vport", "add", "v1", "ves=red"}).err, HasSubstr("there is a vport \"v1\" already"));
   EXPECT_THAT(agent(1).Ctl({"vport", "set", "v1", "acces_vlan=1"}).err, HasSubstr("did you mean \"access_vlan\"?"));
   EXPECT_THAT(agent(1).Ctl({"vport", "del", "v1", "v9"}).err, HasSubstr("there is no vport \"v9\""));
