@@ -1,5 +1,5 @@
 #!/bin/bash
-# Makes the Debian packages eoib-agent, eoib-gateway and eoib-tools.
+# Makes the Debian packages: eoib-agent, eoib-gateway, eoib-vhost, eoib-tools, eoib-openvswitch, libeoib0 and libeoib-dev.
 #
 #   deploy/package.sh [--built BUILD_DIRECTORY] [OUTPUT_DIRECTORY]
 #
@@ -27,7 +27,8 @@ done
 
 install_packages build package
 if [ -z "$built" ]; then
-  build_tree "$build" eoibd eoibctl eoib-gateway eoib-ipoib eoib-fabricd eoib-verbs eoib-umad eoib-vhost -- -DCMAKE_BUILD_TYPE=RelWithDebInfo
+  build_tree "$build" eoibd eoibctl eoib-gateway eoib-ipoib eoib-fabricd eoib-verbs eoib-umad eoib-vhost \
+    libeoib libeoib_archive eoib-vswitchd -- -DCMAKE_BUILD_TYPE=RelWithDebInfo
 fi
 mkdir -p "${output:=$build/packages}"
 build=$(cd "$build" && pwd) output=$(cd "$output" && pwd)

@@ -84,7 +84,7 @@ make_upgrade() {
   local tree=$work/tree version
   version=$(dpkg-deb -f "$1" Version)
   dpkg-deb -R "$1" "$tree"
-  sed -i "/^Version:/s/$version/9.0.0-1/; /^Depends:/s/(= $version)/(= 9.0.0-1)/" "$tree/DEBIAN/control"
+  sed -i "/^Version:/s/$version/9.0.0-1/; /^Depends:/s/(= $version)/(= 9.0.0-1)/g" "$tree/DEBIAN/control"
   mkdir -p "$work/upgrade"
   dpkg-deb --root-owner-group -Znone -b "$tree" "$work/upgrade" >/dev/null
   rm -rf "$tree"
@@ -99,6 +99,32 @@ make_packages() {
   lintian --allow-root --fail-on error "$work"/packages/*.deb >"$work/log" 2>&1 || fail "lintian: $(cat "$work/log")"
 }
 
+# depends_on_dpdk PACKAGE.deb
+depends_on_dpdk() { dpkg-deb -f "$1" Depends | grep -q librte-; }
+
+# expect_files PACKAGE FILE...: the package has them.
+expect_files() {
+  local list file package=$1
+  list=$(dpkg-deb -c "$work"/packages/"$package"_*.deb | awk '{ print $6 }')
+  shift
+  for file in "$@"; do grep -qx "\.$file" <<<"$list" || fail "$package has no $file, but: $list"; done
+}
+
+test_contents() {
+  title "contents"
+  local package libraries=/usr/lib/$(gcc -print-multiarch)
+  expect_files eoib-vhost /usr/lib/eoib/libeoib-vhost.so /usr/share/doc/eoib-vhost/vm.md
+  expect_files libeoib0 "$libraries/libeoib.so.0"
+  expect_files libeoib-dev /usr/include/eoib.h "$libraries/libeoib.a" "$libraries/libeoib.so" "$libraries/pkgconfig/eoib.pc"
+  expect_files eoib-openvswitch /usr/lib/eoib/eoib-vswitchd /usr/share/doc/eoib-openvswitch/README.md
+  for package in "$work"/packages/*.deb; do
+    case $(basename "$package") in
+      eoib-vhost_*) depends_on_dpdk "$package" || fail "eoib-vhost does not depend on DPDK" ;;
+      *) if depends_on_dpdk "$package"; then fail "$package depends on DPDK"; fi ;;
+    esac
+  done
+}
+
 boot() {
   title "boot"
   local tar
@@ -107,6 +133,8 @@ boot() {
   tar -xf "$tar" -C "$work/root"
   mkdir "$work/root/packages"
   cp -r "$work/packages" "$work/upgrade" "$work/root/packages/"
+  # The service of Open vSwitch loads the kernel's datapath, which these tests do not use.
+  ln -s /bin/true "$work/root/usr/local/sbin/modprobe"
   "$here/boot.sh" "$work/root" >"$work/console" 2>&1 &
   machine=$!
   local end=$((SECONDS + 60))
@@ -210,7 +238,8 @@ test_watchdog() {
 
 test_upgrade() {
   title "upgrade"
-  local pid ipoib index
+  local pid ipoib index vswitchd
+  vswitchd=$(vswitchd_pid)
   pid=$(property eoibd MainPID) ipoib=$(property eoib-ipoib@ib0 MainPID) index=$(interface_index)
   expect "upgrade" sh -c 'dpkg -i /packages/upgrade/*.deb'
   [ "$(on dpkg-query -W -f '${Version}' eoib-agent)" = 9.0.0-1 ] || fail "the version after the upgrade"
@@ -222,6 +251,54 @@ test_upgrade() {
   [ "$(property eoib-fabricd ActiveState)" = active ] || fail "the upgrade stopped eoib-fabricd"
   [ "$(property eoib-gateway ActiveState)" = inactive ] || fail "the upgrade started eoib-gateway"
   [ "$(property eoibd UnitFileState)" = enabled ] || fail "the upgrade disabled eoibd"
+  test_upgraded_openvswitch "$vswitchd"
+}
+
+vswitchd_pid() { on cat /run/openvswitch/ovs-vswitchd.pid; }
+# expect_vswitchd PROGRAM: the service runs it.
+expect_vswitchd() {
+  eventually "ovs-vswitchd is $1" sh -c 'test "$(readlink "/proc/$(cat /run/openvswitch/ovs-vswitchd.pid)/exe")" = '"$1"
+}
+# select_vswitchd ARGUMENT...: of update-alternatives.
+select_vswitchd() {
+  expect "select" update-alternatives "$@"
+  expect "restart" systemctl restart ovs-vswitchd
+}
+
+distribution=/usr/lib/openvswitch-switch/ovs-vswitchd
+ours=/usr/lib/eoib/eoib-vswitchd
+
+test_openvswitch() {
+  title "Open vSwitch"
+  expect "start Open vSwitch" systemctl start openvswitch-switch
+  expect_vswitchd $distribution
+  select_vswitchd --set ovs-vswitchd $ours
+  expect_vswitchd $ours
+  expect "a bridge" ovs-vsctl --timeout=30 add-br br0 -- set bridge br0 datapath_type=netdev
+  expect "a port" ovs-vsctl --timeout=30 add-port br0 eoib0 -- set Interface eoib0 type=eoib options:hca=soft:h4 options:ves=blue \
+    options:pkey=0xffff
+  eventually "the MAC of the agent's interface" sh -c 'ovs-appctl eoib/fdb-show | grep -F "$(cat /sys/class/net/web0/address)"'
+  # The distribution's program has the same database, but not the port type.
+  select_vswitchd --set ovs-vswitchd $distribution
+  expect_vswitchd $distribution
+  eventually "an error" sh -c 'ovs-vsctl get Interface eoib0 error | grep -F "could not open network device eoib0"'
+  select_vswitchd --set ovs-vswitchd $ours
+  eventually "the port is back" sh -c 'ovs-vsctl get Interface eoib0 link_state | grep -x up'
+}
+
+# What the upgrade of eoib-openvswitch has to leave. PID is that of the process before it.
+test_upgraded_openvswitch() {
+  expect_vswitchd $ours
+  [ "$(vswitchd_pid)" != "$1" ] || fail "the upgrade did not restart ovs-vswitchd"
+  eventually "the port is back" sh -c 'ovs-vsctl get Interface eoib0 link_state | grep -x up'
+}
+
+test_openvswitch_removal() {
+  title "remove the alternative"
+  expect "remove" dpkg --purge eoib-openvswitch
+  expect_vswitchd $distribution
+  expect "the bridge is there" ovs-vsctl --timeout=30 br-exists br0
+  expect "delete the bridge" ovs-vsctl --timeout=30 del-br br0
 }
 
 # systemd-networkd with a .network for everything would have the host ask for addresses in a tenant's VLAN.
@@ -237,14 +314,14 @@ test_networkd() {
 
 test_removal() {
   title "remove and purge"
-  expect "remove" dpkg --remove eoib-gateway eoib-tools eoib-agent
+  expect "remove" dpkg --remove eoib-vhost libeoib-dev libeoib0 eoib-gateway eoib-tools eoib-agent
   local unit
   for unit in eoibd eoib-fabricd eoib-ipoib@ib0; do
     [ "$(property $unit ActiveState)" != active ] || fail "$unit runs after its removal"
   done
   expect "a removal leaves the interface" ip link show web0
   expect "a removal leaves the state" test -e /var/lib/eoib/vports.json
-  expect "purge" dpkg --purge eoib-gateway eoib-tools eoib-agent
+  expect "purge" dpkg --purge eoib-vhost libeoib-dev libeoib0 eoib-gateway eoib-tools eoib-agent
   if on ip link show web0 >/dev/null 2>&1; then fail "a purge leaves the interface"; fi
   # The group stays, as accounts of packages do. /etc/default has the operator's own files.
   on find / -xdev \( -path /etc/default -o -path /packages -o -path /proc -o -path /var/lib/dpkg -o -path /var/log \) -prune -o -name '*eoib*' -print >"$work/left"
@@ -253,6 +330,7 @@ test_removal() {
 }
 
 make_packages
+test_contents
 boot
 test_installation
 configure
@@ -261,7 +339,9 @@ test_other_programs
 test_reload
 test_kill
 test_watchdog
+test_openvswitch
 test_networkd
 test_upgrade
+test_openvswitch_removal
 test_removal
 title "passed"

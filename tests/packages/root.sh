@@ -11,7 +11,7 @@ dependencies() {
   local package
   for package in "$@"; do
     dpkg-deb -f "$package" Depends | tr ',' '\n'
-  done | sed 's/^ *//; s/[ (|].*//' | grep -v '^eoib-' | sort -u
+  done | sed 's/^ *//; s/[ (|].*//' | grep -vE '^(eoib-|libeoib)' | sort -u
 }
 
 directory=$1
