@@ -4,13 +4,12 @@
  *   echo_station HCA FABRIC MAC PEER     asks PEER until it has answered, and prints the answer
  *
  * HCA is "soft:NAME" or "verbs:DEVICE/PORT"; FABRIC the socket of eoib-fabricd. The VES is "red", with P_Key 0x8001. */
+#include <eoib.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "vswitch/eoib.h"
 
 enum { BURST = 8, ROOM = 4096, MAC = 6, HEADER = 14, SMALLEST = 60 };
 
