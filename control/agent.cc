@@ -14,6 +14,7 @@
 #include "control/fdb_commands.h"
 #include "control/neighbor_commands.h"
 #include "control/peer_commands.h"
+#include "control/trace_commands.h"
 #include "control/ves_metrics.h"
 #include "control/vport_commands.h"
 #include "vswitch/worker.h"
@@ -176,6 +177,7 @@ void Agent::RegisterCommands(CommandRegistry* registry) {
   RegisterPeerCommands(finder, registry);
   RegisterNeighborCommands(finder, registry);
   RegisterFdbCommands(finder, registry);
+  RegisterTraceCommand(finder, registry);
   fabric_->RegisterCommands(registry);
   fabric_->SetVPortFilterFinder([this](const std::string& name) { return FindCaptureFilter(name); });
   registry->MarkReadOnly({"show"});

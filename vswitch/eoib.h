@@ -109,6 +109,10 @@ int eoib_vport_stats(struct eoib_vport* vport, struct eoib_stats* stats) EOIB_NO
 int eoib_vport_counters(struct eoib_vport* vport, void (*visit)(void* aux, const char* name, uint64_t value),
                         void* aux) EOIB_NOEXCEPT;
 
+/* Tells what the switch would do with a frame of `length` bytes from the vPort, without sending it: sets *answer to a text with a step
+ * on each line, or to that of the error; free it with eoib_free. */
+int eoib_vport_trace(struct eoib_vport* vport, const void* frame, size_t length, char** answer) EOIB_NOEXCEPT;
+
 /* ---- Frames ---------------------------------------------------------------------------------------------------------------
  */
 

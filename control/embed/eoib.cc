@@ -5,11 +5,13 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "control/config.h"
@@ -207,6 +209,17 @@ int eoib_vport_counters(eoib_vport* vport, void (*visit)(void* aux, const char* 
     port->VisitCounters([visit, aux](const char* name, uint64_t value) { visit(aux, name, value); });
     return 0;
   });
+}
+
+int eoib_vport_trace(eoib_vport* vport, const void* frame, size_t length, char** answer) noexcept {
+  *answer = nullptr;
+  try {
+    const std::string hex = absl::BytesToHexString({static_cast<const char*>(frame), length});
+    const char* const words[] = {"trace", vport->name.c_str(), "hex", hex.c_str()};
+    return eoib_command(vport->port, std::size(words), words, answer);
+  } catch (const std::exception&) {
+    return -ENOMEM;
+  }
 }
 
 int eoib_receive(eoib_vport* vport, eoib_frame* frames, int count) noexcept {

@@ -1,7 +1,7 @@
 /* An example of a program that embeds the switch: a station that sends Ethernet frames of type 0x88b6 back to their senders.
  *
  *   echo_station HCA FABRIC MAC          answers until standard input ends
- *   echo_station HCA FABRIC MAC PEER     asks PEER until it has answered, and prints the answer
+ *   echo_station HCA FABRIC MAC PEER     asks PEER until it has answered; prints the answer and the way to PEER
  *
  * HCA is "soft:NAME" or "verbs:DEVICE/PORT"; FABRIC the socket of eoib-fabricd. The VES is "red", with P_Key 0x8001. */
 #include <eoib.h>
@@ -65,6 +65,18 @@ static int serve(struct eoib_vport *vport, const unsigned char *mac, int answer)
   return ours;
 }
 
+/* Prints what the switch does with a frame for `to`. */
+static void trace(struct eoib_vport *vport, const unsigned char *from, const unsigned char *to) {
+  unsigned char bytes[SMALLEST] = {0};
+  char *answer;
+  memcpy(bytes, to, MAC);
+  memcpy(bytes + MAC, from, MAC);
+  bytes[12] = 0x88, bytes[13] = 0xb6;
+  check(eoib_vport_trace(vport, bytes, sizeof bytes, &answer), "trace");
+  printf("%s", answer);
+  eoib_free(answer);
+}
+
 int main(int argc, char **argv) {
   unsigned char mac[MAC], peer[MAC];
   char error[512] = "";
@@ -93,6 +105,7 @@ int main(int argc, char **argv) {
     done = serve(vport, mac, argc <= 4) > 0 && argc > 4;
     if (wait[1].revents != 0 && read(STDIN_FILENO, &byte, 1) <= 0) done = 1;
   }
+  if (argc > 4) trace(vport, mac, peer);
   eoib_vport_close(vport);
   eoib_port_close(port);
   return 0;

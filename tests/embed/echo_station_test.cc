@@ -10,6 +10,7 @@
 namespace eoib::lab {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 constexpr char kAsker[] = "02:00:00:00:00:01";
@@ -35,6 +36,7 @@ TEST_P(EchoStationTest, AnswersAnotherProgram) {
   const RunResult asked = other->Run(Concatenated(Command("other", kAsker), {kStation}));
   EXPECT_TRUE(asked.ok()) << asked.ToString() << station->Log();
   EXPECT_THAT(asked.out, HasSubstr("hello from 02:00:00:00:00:02")) << asked.ToString();
+  EXPECT_THAT(asked.out, ContainsRegex("\ndestination: known at GID .*\nto GID .* QPN 0x")) << "of eoib_vport_trace";
 }
 
 TEST_P(EchoStationTest, AnswersAStationBehindAnAgent) {

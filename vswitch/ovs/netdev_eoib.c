@@ -803,7 +803,7 @@ static void
 run_command(struct unixctl_conn *conn, int argc, const char *argv[], void *command)
 {
     struct ds answers = DS_EMPTY_INITIALIZER;
-    const char *words[4] = { command };
+    const char *words[8] = { command };
     struct hca_port *hca;
     bool any = false;
 
@@ -879,6 +879,8 @@ __wrap_bridge_init(const char *remote)
     unixctl_command_register("eoib/fdb-show", "[VES]", 0, 1, run_command, CONST_CAST(char *, "fdb/show"));
     unixctl_command_register("eoib/fdb-flush", "VES", 1, 1, run_command, CONST_CAST(char *, "fdb/flush"));
     unixctl_command_register("eoib/peers", "[VES]", 0, 1, run_command, CONST_CAST(char *, "peers"));
+    unixctl_command_register("eoib/trace", "PORT hex BYTES | PORT SOURCE DESTINATION [vlan VID] [type ETHERTYPE]", 3, 7, run_command,
+                             CONST_CAST(char *, "trace"));
     unixctl_command_register("eoib/stats", "[VES]", 0, 1, run_command, CONST_CAST(char *, "stats"));
     unixctl_command_register("eoib/drops", "[VES]", 0, 1, run_command, CONST_CAST(char *, "drops"));
     __real_bridge_init(remote);
