@@ -1,6 +1,4 @@
 // Bridges of eoib-vswitchd with ports of type eoib, with each other and with eoibd.
-#include "tests/ovs/vswitch.h"
-
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -12,35 +10,13 @@
 #include "gtest/gtest.h"
 #include "tests/lab/frames.h"
 #include "tests/lab/sockets.h"
-#include "tests/lab/switch_test.h"
+#include "tests/ovs/vswitch_test_fixture.h"
 
 namespace eoib::lab {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-class VSwitchTest : public SwitchTest {
- protected:
-  void TearDown() override {
-    for (const auto& vswitch : vswitches_) vswitch->Stop();
-    SwitchTest::TearDown();
-  }
-  VSwitch* Add(const std::string& name, const HostOptions& options = {}, const std::string& other_config = "") {
-    vswitches_.push_back(std::make_unique<VSwitch>(&lab(), &soft_fabric(), lab().AddHost(name, options), other_config));
-    return vswitches_.back().get();
-  }
-  // With bridge br0, address 10.0.0.N, and its port eoib0.
-  VSwitch* AddNumbered(int number, const std::string& more = "", const std::string& other_config = "") {
-    VSwitch* const vswitch = Add(absl::StrCat("ovs", number), {.ipv6 = true}, other_config);
-    vswitch->AddBridge("br0", number);
-    vswitch->AddPort("br0", "eoib0", more);
-    return vswitch;
-  }
-
- private:
-  std::vector<std::unique_ptr<VSwitch>> vswitches_;
-};
 
 TEST_F(VSwitchTest, PingBetweenTwoBridges) {
   VSwitch* const one = AddNumbered(1);
