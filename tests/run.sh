@@ -1,12 +1,12 @@
 #!/bin/bash
 # Builds and runs the tests.
 #
-#   tests/run.sh [LABEL...]         the tests with these labels (unit, netns, softhca, ...), or all but vm-all and packages, in
-#                                   build/
-#   tests/run.sh --all [LABEL...]   also: builds the benchmarks, runs all scenarios in the virtual machine (vm-all), tests
-#                                   packages, sanitizers (build-asan, build-tsan), fuzzing for some minutes (build-asan), and
-#                                   measures coverage: of the codecs by the fuzz corpora, of the code for real HCAs by the
-#                                   tests (build-coverage)
+#   tests/run.sh [LABEL...]         the tests with these labels (unit, netns, softhca, ...), or all but vm-all, ovs-all and
+#                                   packages, in build/
+#   tests/run.sh --all [LABEL...]   also: builds the benchmarks, runs all scenarios in the virtual machine (vm-all) and Open
+#                                   vSwitch's suite (ovs-all), tests packages, sanitizers (build-asan, build-tsan), fuzzing
+#                                   for some minutes (build-asan), and measures coverage: of the codecs by the fuzz corpora,
+#                                   of the code for real HCAs by the tests (build-coverage)
 #
 # Installs missing Debian packages, as root. Ends with a summary. The exit status is 0 only if all tests ran and passed; a
 # skipped test counts as failed. A test that failed once and then passed twice alone is reported as unsteady, also in
@@ -109,7 +109,7 @@ if build build all -DCMAKE_CXX_COMPILER=g++; then
     run_ctest build build "" -E '^vm_scenarios_'  # which are a part of vm-all
     timed "rest of the build ahead" wait "$AHEAD"
   else
-    run_ctest build build "" -LE '^(vm-all|packages)$'
+    run_ctest build build "" -LE '^(vm-all|ovs-all|packages)$'
   fi
 fi
 if [ -n "$ALL" ]; then
