@@ -1,8 +1,5 @@
 #include "vswitch/wire/ib/erf.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "vswitch/base/byte_order.h"
+#include "vswitch/wire/ib/capture_file.h"
 
 namespace eoib {
 namespace {
@@ -77,29 +75,6 @@ std::array<uint8_t, 8> ErfStamp(uint32_t seconds, uint32_t nanoseconds) {
 
 absl::Span<const uint8_t> Bytes(const void* bytes, size_t length) { return {static_cast<const uint8_t*>(bytes), length}; }
 
-bool IsFifo(const std::string& path) {
-  struct stat info;
-  return lstat(path.c_str(), &info) == 0 && S_ISFIFO(info.st_mode);
-}
-
-// Does not wait for a reader, neither here nor when writing.
-absl::StatusOr<int> OpenFifo(const std::string& path) {
-  const int fd = open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
-  if (fd < 0 && errno == ENXIO) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("open capture ", path, ": no process reads this fifo; start the reader first"));
-  }
-  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("open capture ", path));
-  return fd;
-}
-
-absl::Status CannotCreate(int error, const std::string& path) {
-  if (error != EEXIST) return absl::ErrnoToStatus(error, absl::StrCat("open capture ", path));
-  return absl::AlreadyExistsError(
-      absl::StrCat("open capture ", path,
-                   ": a file or link of that name exists, and a capture overwrites none; remove it or choose another path"));
-}
-
 bool FitsUint32Seconds(absl::Time timestamp) {
   return timestamp >= absl::UnixEpoch() && absl::ToUnixSeconds(timestamp) <= 0xffff'ffff;
 }
@@ -110,15 +85,9 @@ absl::StatusOr<std::unique_ptr<ErfWriter>> ErfWriter::Open(const std::string& pa
   if (interface > kMaxInterface) {
     return absl::InvalidArgumentError(absl::StrCat("open capture ", path, ": interface ", interface, " is more than 3"));
   }
-  if (IsFifo(path)) {
-    const absl::StatusOr<int> fifo = OpenFifo(path);
-    if (!fifo.ok()) return fifo.status();
-    return Adopt(*fifo, path, interface);
-  }
-  // O_EXCL and O_NOFOLLOW: another user may have placed a file or link here for root to overwrite.
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-  if (fd < 0) return CannotCreate(errno, path);
-  return Adopt(fd, path, interface);
+  const absl::StatusOr<int> fd = OpenCaptureFile(path);
+  if (!fd.ok()) return fd.status();
+  return Adopt(*fd, path, interface);
 }
 
 std::unique_ptr<ErfWriter> ErfWriter::Adopt(int fd, const std::string& path, uint8_t interface) {
@@ -177,24 +146,10 @@ absl::Status ErfWriter::AddRecord(absl::Time timestamp, uint8_t type, absl::Span
 
 absl::Status ErfWriter::Flush() {
   if (!status_.ok()) return status_;
-  size_t written = 0;
-  while (written < buffer_.size()) {
-    const ssize_t n = write(fd_, buffer_.data() + written, buffer_.size() - written);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && errno == EAGAIN && WaitForReader()) continue;
-    if (n < 0) return status_ = absl::ErrnoToStatus(errno, absl::StrCat("write capture ", path_));
-    written += static_cast<size_t>(n);
-  }
+  status_ = WriteCaptureFile(fd_, path_, buffer_, may_wait_);
+  if (!status_.ok()) return status_;
   buffer_.clear();
   return absl::OkStatus();
-}
-
-bool ErfWriter::WaitForReader() const {
-  pollfd fifo = {fd_, POLLOUT, 0};
-  while (poll(&fifo, 1, 100) == 0) {
-    if (!may_wait_()) return errno = EAGAIN, false;
-  }
-  return true;
 }
 
 absl::Status ErfWriter::Close() {

@@ -29,10 +29,7 @@ inline constexpr uint8_t kErfTypeMeta = 27;
 // For one thread at a time, but never a worker, because it writes to a file. Owns the file.
 class ErfWriter {
  public:
-  // Creates `path` and buffers the file header. Only the owner may read the file, because a capture shows users' traffic.
-  // Packets are marked with capture interface `interface`, 0 to 3. kAlreadyExists if anything has that name, even a symbolic
-  // link, which is not followed: the agent writes as root, in directories where others may write. But if `path` is a fifo,
-  // writes to it; kFailedPrecondition if no process reads it.
+  // Creates `path` (capture_file.h) and buffers the file header. Packets are marked with capture interface `interface`, 0 to 3.
   static absl::StatusOr<std::unique_ptr<ErfWriter>> Open(const std::string& path, uint8_t interface = 0);
   // The same for an open file, which the writer closes. `path` is its name in messages.
   static std::unique_ptr<ErfWriter> Adopt(int fd, const std::string& path, uint8_t interface = 0);
@@ -71,7 +68,6 @@ class ErfWriter {
   ErfWriter(std::string path, int fd, uint8_t interface);
   absl::Status AddRecord(absl::Time timestamp, uint8_t type, absl::Span<const absl::Span<const uint8_t>> pieces,
                          size_t length = 0);
-  bool WaitForReader() const;
   void AppendFileHeader();
   void AppendRecordHeaders(absl::Time timestamp, uint8_t type, size_t recorded, size_t length);
   void Append(const void* bytes, size_t length);
