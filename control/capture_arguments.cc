@@ -36,7 +36,8 @@ absl::StatusOr<uint64_t> ParseSize(absl::string_view argument, absl::string_view
   return size * unit;
 }
 
-absl::Status ParseOne(const std::string& argument, const VPortFilterFinder& vports, CaptureOptions* options) {
+absl::Status ParseOne(const std::string& argument, const VPortFilterFinder& vports, CaptureArguments* parsed) {
+  CaptureOptions* const options = &parsed->options;
   const std::pair<std::string, std::string> parts = absl::StrSplit(argument, absl::MaxSplits('=', 1));
   const auto& [key, value] = parts;
   if (key == "mac") {
@@ -51,6 +52,9 @@ absl::Status ParseOne(const std::string& argument, const VPortFilterFinder& vpor
     absl::StatusOr<CaptureFilter::VPort> vport = vports(value);
     if (!vport.ok()) return Wrong(argument, vport.status().message());
     options->filter.vport = *std::move(vport);
+  } else if (key == "uplink") {
+    if (value.empty()) return Wrong(argument, "write the name of an uplink");
+    parsed->uplink = value;
   } else if (key == "snaplen") {
     uint32_t length = 0;
     if (!absl::SimpleAtoi(value, &length) || length < kLeastSnapLength || length > ErfWriter::kMaxPacket) {
@@ -81,7 +85,7 @@ absl::StatusOr<CaptureArguments> ParseCaptureArguments(const CommandRegistry::Ar
   for (size_t i = 1; i < arguments.size(); ++i) {
     if (arguments[i] == "--force") {
       parsed.overwrite = true;
-    } else if (absl::Status status = ParseOne(arguments[i], vports, &parsed.options); !status.ok()) {
+    } else if (absl::Status status = ParseOne(arguments[i], vports, &parsed); !status.ok()) {
       return status;
     }
   }

@@ -11,11 +11,13 @@
 
 namespace eoib {
 
-inline constexpr char kCaptureUsage[] = "PATH [vport=NAME] [mac=MAC] [vlan=VLAN] [snaplen=BYTES] [limit=SIZE] [--force]";
+inline constexpr char kCaptureUsage[] =
+    "PATH [vport=NAME] [mac=MAC] [vlan=VLAN] [uplink=NAME] [snaplen=BYTES] [limit=SIZE] [--force]";
 
 struct CaptureArguments {
   CaptureOptions options;
   bool overwrite = false;  // --force
+  std::string uplink;      // whose wire is captured, in place of the HCA port; or empty
 };
 
 // The filter for the frames of a vPort. kNotFound names the existing ones.

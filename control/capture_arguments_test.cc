@@ -27,16 +27,19 @@ TEST(CaptureArgumentsTest, PathAloneCapturesAll) {
   EXPECT_EQ(parsed->options.snap_length, ErfWriter::kMaxPacket);
   EXPECT_EQ(parsed->options.limit, 0u);
   EXPECT_FALSE(parsed->overwrite);
+  EXPECT_EQ(parsed->uplink, "") << "the HCA port";
 }
 
 TEST(CaptureArgumentsTest, OptionsComeInAnyOrder) {
-  const auto parsed = Parse({"/x", "--force", "limit=100M", "vlan=10", "mac=02:00:00:00:00:0a", "snaplen=128", "vport=web0"});
+  const auto parsed =
+      Parse({"/x", "--force", "limit=100M", "vlan=10", "mac=02:00:00:00:00:0a", "snaplen=128", "vport=web0", "uplink=up0"});
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_TRUE(parsed->overwrite);
   EXPECT_EQ(parsed->options.limit, 100u << 20);
   EXPECT_EQ(parsed->options.filter.vlan, Vid(10));
   EXPECT_EQ(parsed->options.filter.mac->ToString(), "02:00:00:00:00:0a");
   EXPECT_EQ(parsed->options.snap_length, 128u);
+  EXPECT_EQ(parsed->uplink, "up0");
   EXPECT_EQ(parsed->options.filter.vport->pkey, PKey(0x8001));
 }
 
@@ -59,6 +62,7 @@ TEST(CaptureArgumentsTest, MistakesAreExplained) {
       {"limit=k", "such as limit=100M"},
       {"limit=-1", "such as limit=100M"},
       {"limit=99999999999G", "such as limit=100M"},
+      {"uplink=", "write the name of an uplink"},
       {"host=10.0.0.1", "unknown; usage: capture start PATH [vport=NAME]"},
       {"force", "unknown; usage: capture start PATH"},
   };

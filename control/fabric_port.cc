@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "control/capture_arguments.h"
 #include "control/daemon/counter_text.h"
 #include "control/daemon/log.h"
@@ -305,29 +306,57 @@ absl::StatusOr<std::string> FabricPort::StartCapture(const CommandRegistry::Argu
   // A capture makes its file anew: it follows no link that somebody else may have put there. So only a regular file goes.
   struct stat existing;
   if (parsed->overwrite && lstat(path.c_str(), &existing) == 0 && S_ISREG(existing.st_mode)) unlink(path.c_str());
-  if (absl::Status status = hca_->StartCapture(parsed->options); !status.ok()) return status;
-  const std::string note = hca_->CaptureNote();
-  return absl::StrCat("capturing to ", path, "\n", note, note.empty() ? "" : "\n");
+  return StartCaptureOf(*parsed);
 }
 
-// With a path only the capture to that path.
-absl::StatusOr<Answer> FabricPort::StopCapture(const CommandRegistry::Arguments& arguments) {
-  const absl::optional<CaptureReport> running = hca_->Capture();
-  if (!arguments.empty() && running.has_value() && running->path != arguments[0]) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("stop the capture to ", arguments[0], ": it has ended; another one goes to ", running->path));
+absl::StatusOr<std::string> FabricPort::StartCaptureOf(const CaptureArguments& arguments) {
+  const std::string started = absl::StrCat("capturing to ", arguments.options.path, "\n");
+  if (!arguments.uplink.empty()) {
+    const absl::StatusOr<CaptureTarget*> target = FindCaptureTarget(arguments.uplink);
+    if (!target.ok()) return target.status();
+    if (absl::Status status = (*target)->StartCapture(arguments.options); !status.ok()) return status;
+    return started;
   }
-  const absl::StatusOr<CaptureReport> report = hca_->StopCapture();
+  if (absl::Status status = hca_->StartCapture(arguments.options); !status.ok()) return status;
+  const std::string note = hca_->CaptureNote();
+  return absl::StrCat(started, note, note.empty() ? "" : "\n");
+}
+
+absl::StatusOr<CaptureTarget*> FabricPort::FindCaptureTarget(const std::string& name) const {
+  for (CaptureTarget* target : capture_targets_) {
+    if (target->capture_name() == name) return target;
+  }
+  const auto append_name = [](std::string* out, const CaptureTarget* target) { out->append(target->capture_name()); };
+  return absl::NotFoundError(
+      absl::StrCat("capture start: no uplink \"", name,
+                   "\"; there is: ", capture_targets_.empty() ? "none" : absl::StrJoin(capture_targets_, ", ", append_name)));
+}
+
+// Without a path the capture of the HCA port.
+absl::StatusOr<Answer> FabricPort::StopCapture(const CommandRegistry::Arguments& arguments) {
+  const absl::StatusOr<CaptureReport> report = arguments.empty() ? hca_->StopCapture() : StopCaptureTo(arguments[0]);
   if (!report.ok()) return report.status();
   return Answer(CaptureJson(*report), [](const Json& capture) {
     return absl::StrCat("stopped: ", Counts(capture), " in ", TextOf(capture, "path"), "\n");
   });
 }
 
+absl::StatusOr<CaptureReport> FabricPort::StopCaptureTo(const std::string& path) {
+  for (CaptureTarget* target : capture_targets_) {
+    const absl::optional<CaptureReport> running = target->Capture();
+    if (running.has_value() && running->path == path) return target->StopCapture();
+  }
+  const absl::optional<CaptureReport> running = hca_->Capture();
+  if (!running.has_value() || running->path == path) return hca_->StopCapture();
+  return absl::FailedPreconditionError(
+      absl::StrCat("stop the capture to ", path, ": it has ended; another one goes to ", running->path));
+}
+
 void FabricPort::RegisterCommands(CommandRegistry* registry) {
   using Arguments = CommandRegistry::Arguments;
   registry->RegisterText("hca", "counters of the HCA port", [this] { return HcaCounters(); });
-  registry->Register({"capture/start", kCaptureUsage, "write the packets of the HCA port to an ERF capture for tshark", 1, 7,
+  registry->Register({"capture/start", kCaptureUsage,
+                      "write the packets of the HCA port, or of an uplink's wire, to a capture for tshark", 1, 8,
                       [this](const Arguments& arguments) -> absl::StatusOr<Answer> { return StartCapture(arguments); }});
   registry->Register({"capture/stop", "[PATH]", "end the capture; with PATH only if it goes there", 0, 1,
                       [this](const Arguments& arguments) { return StopCapture(arguments); }});

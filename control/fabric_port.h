@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "control/capture_arguments.h"
+#include "control/capture_target.h"
 #include "control/daemon/command_registry.h"
 #include "control/daemon/event_loop.h"
 #include "control/fabric_port_client.h"
@@ -74,6 +75,9 @@ class FabricPort {
 
   // For captures of one vPort's frames. By default there are no vPorts.
   void SetVPortFilterFinder(VPortFilterFinder finder) { vport_filter_finder_ = std::move(finder); }
+  // For captures with `uplink=NAME`. The target is removed before it is destroyed.
+  void AddCaptureTarget(CaptureTarget* target) { capture_targets_.push_back(target); }
+  void RemoveCaptureTarget(CaptureTarget* target) { std::erase(capture_targets_, target); }
   // For the operator: the port, a capture, subscriptions; and the text of such an object.
   Json ToJson() const;
   static std::string ShowText(const Json& shown);
@@ -98,7 +102,10 @@ class FabricPort {
   Json PortJson() const;
   Answer HcaCounters() const;
   absl::StatusOr<std::string> StartCapture(const CommandRegistry::Arguments& arguments);
+  absl::StatusOr<std::string> StartCaptureOf(const CaptureArguments& arguments);
+  absl::StatusOr<CaptureTarget*> FindCaptureTarget(const std::string& name) const;
   absl::StatusOr<Answer> StopCapture(const CommandRegistry::Arguments& arguments);
+  absl::StatusOr<CaptureReport> StopCaptureTo(const std::string& path);
 
   EventLoop* const loop_;
   const Clock* const clock_;
@@ -119,6 +126,7 @@ class FabricPort {
   VPortFilterFinder vport_filter_finder_ = [](const std::string&) -> absl::StatusOr<CaptureFilter::VPort> {
     return absl::NotFoundError("this program has no vPorts");
   };
+  std::vector<CaptureTarget*> capture_targets_;
   std::function<void(const std::string&)> on_fatal_ = [](const std::string&) {};
   std::vector<EventLoop::TimerId> timers_;
 };

@@ -67,7 +67,7 @@ absl::StatusOr<std::unique_ptr<Agent>> MakeAgent(const AgentConfig& config, cons
                                                             FabricPort* fabric) -> absl::StatusOr<VPort> {
     if (vport.type == "uplink") {
       return Uplink::MakeVPort(known->uplinks.at(vport.details), vport, mac, ves.config().pkey,
-                               {daemon->loop(), daemon->clock(), uplinks});
+                               {daemon->loop(), daemon->clock(), uplinks, fabric});
     }
     return Gateway::MakeVPort(known->gateways.at(vport.details), vport, ves.config().pkey, mtu,
                               {fabric, daemon->loop(), daemon->clock(), FLAGS_statedir, gateways});

@@ -3,7 +3,6 @@
 #include <sys/epoll.h>
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -12,9 +11,8 @@
 #include "absl/time/clock.h"
 #include "control/daemon/log.h"
 #include "control/ves.h"
+#include "gateway/uplink/station_adverts.h"
 #include "vswitch/base/ethertype.h"
-#include "vswitch/wire/ip/arp.h"
-#include "vswitch/wire/ip/neighbor_discovery.h"
 
 namespace eoib::gateway {
 namespace {
@@ -57,9 +55,11 @@ Uplink::Uplink(const UplinkConfig& config, MacAddr own, PKey ves, const Context&
       // The time of day, so that a restarted gateway goes on with larger numbers.
       election_({ves, config.name, config.priority, config.vlans.vlans(), static_cast<uint64_t>(absl::GetCurrentTimeNanos())}) {
   context_.registry->Add(this);
+  context_.fabric->AddCaptureTarget(this);
 }
 
 Uplink::~Uplink() {
+  context_.fabric->RemoveCaptureTarget(this);
   context_.registry->Remove(this);
   context_.loop->Remove(wire_.fd());
 }
@@ -297,35 +297,32 @@ void Uplink::Advertise() {
   advertise_at_ = to_advertise_.empty() ? absl::InfiniteFuture() : context_.clock->Now() + kAdvertInterval;
 }
 
-// A gratuitous ARP (RFC 5227 §3) or an unsolicited advertisement (RFC 4861 §7.2.6) for each address of the station; a reverse
-// ARP request, which any bridge learns from, if none is known.
 std::vector<std::vector<uint8_t>> Uplink::AdvertsFor(FdbKey station) const {
-  const Vid vid = *config_.vlans.ToWire(station.vid());
-  const MacAddr mac = station.mac();
-  std::vector<std::vector<uint8_t>> frames;
-  const auto add_arp = [&](uint16_t ethertype, const EthernetArp& arp) {
-    std::array<uint8_t, EthernetArp::kSize> payload;
-    EncodeArp(arp, absl::MakeSpan(payload));
-    frames.push_back(MakeFrame(MacAddr::Broadcast(), mac, vid, ethertype, payload));
-  };
   const auto known = addresses_.find(station);
-  if (known == addresses_.end()) {
-    add_arp(kEtherTypeRarp, {ArpOperation::kReverseRequest, mac, Ipv4Addr(), mac, Ipv4Addr()});
-    return frames;
-  }
-  for (const IpAddr& ip : known->second) {
-    if (ip.is_ipv4()) {
-      add_arp(kEtherTypeArp, {ArpOperation::kRequest, mac, ip.ipv4(), MacAddr(), ip.ipv4()});
-      continue;
-    }
-    const Ipv6Addr all_nodes = *Ipv6Addr::Parse("ff02::1");
-    std::vector<uint8_t> packet;
-    StartNeighborMessage(NdType::kNeighborAdvertisement, kNaOverride, ip.ipv6(), all_nodes, ip.ipv6(), &packet);
-    AppendLinkAddressOption(NdOptionType::kTargetLinkAddress, mac, &packet);
-    FinishNeighborMessage(&packet);
-    frames.push_back(MakeFrame(MacAddr::FromUint64(0x33'33'00'00'00'01), mac, vid, kEtherTypeIpv6, packet));
-  }
-  return frames;
+  return MakeStationAdverts(station.mac(), *config_.vlans.ToWire(station.vid()),
+                            known == addresses_.end() ? std::vector<IpAddr>() : known->second);
+}
+
+// ---- Captures ---------------------------------------------------------------------------------------------------------
+
+absl::Status Uplink::StartCapture(const CaptureOptions& options) {
+  auto capture = WireCapture::Start(config_.netdev, options);
+  if (!capture.ok()) return capture.status();
+  capture_ = *std::move(capture);
+  return absl::OkStatus();
+}
+
+absl::optional<CaptureReport> Uplink::Capture() const {
+  if (capture_ == nullptr) return absl::nullopt;
+  return capture_->report();
+}
+
+absl::StatusOr<CaptureReport> Uplink::StopCapture() {
+  if (capture_ == nullptr)
+    return absl::FailedPreconditionError(absl::StrCat("stop the capture on uplink ", name(), ": none runs"));
+  CaptureReport report = std::exchange(capture_, nullptr)->Stop();
+  if (!report.status.ok()) return report.status;
+  return report;
 }
 
 // ---- For the operator -------------------------------------------------------------------------------------------------
@@ -345,6 +342,11 @@ Json Uplink::Show() const {
   if (!trouble_.empty()) json["trouble"] = trouble_;
   if (last_failover_.has_value()) json["last_failover_ms"] = absl::ToInt64Milliseconds(*last_failover_);
   if (port_->netdev()->mtu() != 0) json["mtu"] = port_->netdev()->mtu();
+  if (const absl::optional<CaptureReport> capture = Capture()) {
+    json["capture"] = {{"path", capture->path}, {"packets", capture->packets}, {"missed", capture->missed}};
+    if (!capture->status.ok()) json["capture"]["error"] = std::string(capture->status.message());
+    if (capture->full) json["capture"]["full"] = true;
+  }
   json["peers"] = Json::array();
   for (const Gid& gid : config_.peers) {
     Json peer = {{"gid", gid.ToString()}};

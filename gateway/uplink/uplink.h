@@ -17,15 +17,18 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
+#include "control/capture_target.h"
 #include "control/daemon/answer.h"
 #include "control/daemon/event_loop.h"
 #include "control/daemon/metric_set.h"
+#include "control/fabric_port.h"
 #include "control/vport.h"
 #include "control/vport_speaker.h"
 #include "fdb/fdb_key.h"
 #include "gateway/uplink/uplink_config.h"
 #include "gateway/uplink/uplink_election.h"
 #include "gateway/uplink/uplink_port.h"
+#include "gateway/uplink/wire_capture.h"
 #include "gateway/uplink/wire_socket.h"
 #include "vswitch/wire/ip/ip_address.h"
 
@@ -64,13 +67,14 @@ class Uplinks {
   std::vector<Uplink*> all_;
 };
 
-class Uplink final : public VPortSpeaker {
+class Uplink final : public VPortSpeaker, public CaptureTarget {
  public:
   // Outlives the uplink.
   struct Context {
     EventLoop* loop;
     const Clock* clock;
     Uplinks* registry;
+    FabricPort* fabric;
   };
   static constexpr absl::Duration kCheckInterval = absl::Milliseconds(100);  // of the netdev
   // Without `edge`: twice the forward delay of IEEE 802.1Q-2018 §13.26. A frame from the wire shows earlier that it forwards.
@@ -95,6 +99,12 @@ class Uplink final : public VPortSpeaker {
   absl::Time NextDeadline() const override;
   void Leave(Ves* ves) override;
 
+  // CaptureTarget: the wire.
+  const std::string& capture_name() const override { return config_.name; }
+  absl::Status StartCapture(const CaptureOptions& options) override;
+  absl::optional<CaptureReport> Capture() const override;
+  absl::StatusOr<CaptureReport> StopCapture() override;
+
  private:
   Uplink(const UplinkConfig& config, MacAddr own, PKey ves, const Context& context, WireSocket wire);
 
@@ -116,7 +126,8 @@ class Uplink final : public VPortSpeaker {
   const PKey ves_;
   const Context context_;
   WireSocket wire_;
-  UplinkPort* port_ = nullptr;  // owned by the vPort, which destroys it before this
+  UplinkPort* port_ = nullptr;            // owned by the vPort, which destroys it before this
+  std::unique_ptr<WireCapture> capture_;  // or null
   UplinkElection election_;
   UplinkCounters counters_;
   bool ves_up_ = false;

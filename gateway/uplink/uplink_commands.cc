@@ -17,6 +17,14 @@ std::string PeerText(const Json& peer) {
                       ", standing by in ", TextOf(peer, "standby_vlans"), "\n");
 }
 
+std::string CaptureText(const Json& capture) {
+  std::string text = absl::StrCat("  capture of the wire to ", TextOf(capture, "path"), ": ", TextOf(capture, "packets"),
+                                  " packets, ", TextOf(capture, "missed"), " missed\n");
+  if (capture.contains("error")) absl::StrAppend(&text, "    ended: ", TextOf(capture, "error"), "\n");
+  if (capture.contains("full")) absl::StrAppend(&text, "    ended: its file has reached the limit\n");
+  return text;
+}
+
 std::string ShowText(const Json& answer) {
   std::string text;
   for (const Json& uplink : answer["uplinks"]) {
@@ -32,6 +40,7 @@ std::string ShowText(const Json& answer) {
     }
     text += uplink["peers"].empty() ? "; no other gateways are configured (peers)\n" : "\n";
     for (const Json& peer : uplink["peers"]) text += PeerText(peer);
+    if (uplink.contains("capture")) text += CaptureText(uplink["capture"]);
   }
   return text;
 }
