@@ -1,7 +1,4 @@
 // Ethernet uplinks: gateways between a VES and a physical network, whose NICs are veths and whose core is a Linux bridge.
-#include <signal.h>
-
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,103 +8,13 @@
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/lab/gateway.h"
 #include "tests/lab/multicast_station.h"
-#include "tests/lab/sockets.h"
-#include "tests/lab/switch_test.h"
+#include "tests/netns/uplink_test_fixture.h"
 
 namespace eoib::lab {
 namespace {
 
 using ::testing::HasSubstr;
-
-const MacAddr kA = MacAddr::FromUint64(0x02'aa'00'00'00'01);
-const MacAddr kB = MacAddr::FromUint64(0x02'aa'00'00'00'02);
-constexpr char kVes[] = "[[ves]]\nname = \"red\"\npkey = 0x8001\n";
-
-class UplinkDaemon final : public Daemon {
- public:
-  UplinkDaemon(Lab* lab, Fabric* fabric, Host* host)
-      : Daemon(lab, fabric, host, "eoib-gateway",
-               {absl::StrCat("--statedir=", lab->Path(host->name()), "/state"),
-                absl::StrCat("--config=", lab->Path(host->name()), "/eoib-gateway.toml")}) {}
-
-  void Configure(const std::string& more) {
-    WriteFile(directory() + "/eoib-gateway.toml",
-              absl::StrCat(kVes, "[[uplink]]\nname = \"up0\"\nves = \"red\"\nnetdev = \"e1\"\n", more));
-  }
-  std::string Show() { return Ctl({"uplink", "show"}).out; }
-  bool Shows(const std::string& text) {
-    return EventuallyTrue(kPatience, [&] { return absl::StrContains(Show(), text); });
-  }
-  uint64_t Stat(const std::string& name) {
-    const std::string stats = MustCtl({"uplink", "stats"});
-    const size_t at = stats.find(absl::StrCat("  ", name, " "));
-    EXPECT_NE(at, std::string::npos) << name;
-    return at == std::string::npos ? 0 : std::stoull(stats.substr(at + name.size() + 3));
-  }
-  // Milliseconds, as the gateway itself has measured; -1 if it has not taken over yet.
-  int LastFailover() {
-    const std::string show = Show(), label = "the last failover to it took ";
-    const size_t at = show.find(label);
-    return at == std::string::npos ? -1 : std::stoi(show.substr(at + label.size()));
-  }
-  // This host's GID, as `show` prints it.
-  std::string OwnGid() {
-    const std::string show = MustCtl({"show"});
-    const size_t at = show.find("GID ");
-    return show.substr(at + 4, show.find(',', at) - at - 4);
-  }
-};
-
-// Host h1 of the VES has 10.0.0.1; host c1 behind the bridge "core" 10.0.0.101.
-class UplinkTest : public SwitchTest {
- protected:
-  void SetUp() override {
-    SwitchTest::SetUp();
-    StartFabric({PartitionSpec()});
-    core_ = lab().AddHost("core");
-    c1_ = lab().AddHost("c1");
-    c1_->AddVeth("eth0", core_, "s1");
-    core_->AddBridge("br0", {"s1"});
-  }
-  void TearDown() override {
-    for (auto& gateway : gateways_) {
-      if (!gateway->Alive()) continue;
-      ExpectConservation(gateway.get(), {"red"});
-      EXPECT_EQ(gateway->Stop(), 0) << gateway->Log();
-    }
-    SwitchTest::TearDown();
-  }
-  // Without starting it.
-  UplinkDaemon* AddGateway(const std::string& name, int mtu = 1500) {
-    Host* const host = lab().AddHost(name);
-    host->AddVeth("e1", core_, absl::StrCat("p-", name), mtu);
-    core_->MustIp(absl::StrCat("link set p-", name, " master br0"));
-    gateways_.push_back(std::make_unique<UplinkDaemon>(&lab(), &fabric(), host));
-    return gateways_.back().get();
-  }
-  UplinkDaemon* StartGateway(const std::string& more, int mtu = 1500) {
-    UplinkDaemon* const gateway = AddGateway("gw", mtu);
-    gateway->Configure(more);
-    gateway->Launch();
-    gateway->WaitUntil({"uplink", "show"}, [](const std::string& show) {
-      return absl::StrContains(show, "active in VLANs ") && !absl::StrContains(show, "active in VLANs none");
-    });
-    return gateway;
-  }
-  Host* AddMember(const std::string& more = "") {
-    AgentSpec spec;
-    spec.vports = {{"v1", "red", more}};
-    Host* const host = AddAgent("h1", spec).host();
-    host->AddAddress("v1", "10.0.0.1/24");
-    return host;
-  }
-
-  Host* core_ = nullptr;
-  Host* c1_ = nullptr;
-  std::vector<std::unique_ptr<UplinkDaemon>> gateways_;
-};
 
 TEST_F(UplinkTest, HostsOfBothSidesReachEachOther) {
   c1_->AddAddress("eth0", "10.0.0.101/24");
@@ -256,6 +163,63 @@ TEST_F(UplinkTest, ANicWithoutLinkIsShown) {
   EXPECT_TRUE(gateway->Shows("active in VLANs 0;")) << gateway->Show();
 }
 
+TEST_F(UplinkTest, TheNetdevMayGoDownAndBeReplaced) {
+  c1_->AddAddress("eth0", "10.0.0.101/24");
+  UplinkDaemon* const gateway = StartGateway("vlans = [0]\n");
+  Host* const host = gateway->host();
+  AddMember();
+  EXPECT_TRUE(Reaches(c1_, "10.0.0.1", kPatience, "0.1"));
+  host->MustIp("link set e1 down");
+  EXPECT_TRUE(gateway->Shows("down: netdev e1 is down; set it up")) << gateway->Show();
+  EXPECT_THAT(gateway->Show(), HasSubstr("active in VLANs none"));
+  host->MustIp("link set e1 up");
+  EXPECT_TRUE(gateway->Shows("active in VLANs 0;")) << gateway->Show();
+  EXPECT_TRUE(Reaches(c1_, "10.0.0.1", kPatience, "0.1"));
+  host->MustIp("link del e1");
+  EXPECT_TRUE(gateway->Shows("down: there is no netdev e1")) << gateway->Show();
+  host->AddVeth("e1", core_, "p-new");
+  core_->MustIp("link set p-new master br0");
+  EXPECT_TRUE(gateway->Shows("active in VLANs 0;")) << gateway->Show();
+  EXPECT_TRUE(Reaches(c1_, "10.0.0.1", kPatience, "0.1"));
+  EXPECT_THAT(core_->MustRun({"bridge", "fdb", "show", "br", "br0"}), HasSubstr("dev p-new"));
+}
+
+TEST_F(UplinkTest, ACaptureHasTheFramesOfTheWire) {
+  UplinkDaemon* const gateway = StartGateway("vlans = [\"10:110\"]\n");
+  Host* const h1 = AddMember("mode = \"trunk\"\n");
+  PacketSocket wire(c1_, "eth0"), tap(h1, "v1");
+  const Bytes in = TestFrame(MacAddr::Broadcast(), kA, 1), out = TestFrame(kA, kB, 2);
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
+    wire.Send(WithTag(in, 110, 3));
+    return tap.WaitFor(ExactlyFrame(WithTag(in, 10, 3)), 1, absl::Milliseconds(200));
+  })) << "once the two agents know each other";
+  const std::string path = absl::StrCat(gateway->directory(), "/wire.pcap");
+  EXPECT_THAT(gateway->Ctl({"capture", "start", path, "uplink=up7"}).err, HasSubstr("no uplink \"up7\"; there is: up0"));
+  gateway->MustCtl({"capture", "start", path, absl::StrCat("mac=", kB.ToString()), "uplink=up0"});
+  wire.Send(WithTag(TestFrame(kB, kA, 3), 110, 3));
+  EXPECT_TRUE(tap.WaitFor(Marked(3)));
+  wire.Send(WithTag(in, 110));  // neither from nor to that MAC
+  tap.Send(WithTag(out, 10, 5));
+  EXPECT_TRUE(wire.WaitFor(ExactlyFrame(WithTag(out, 110, 5))));
+  EXPECT_TRUE(gateway->Shows(absl::StrCat("capture of the wire to ", path, ": 2 packets, 0 missed"))) << gateway->Show();
+  EXPECT_THAT(gateway->MustCtl({"capture", "stop", path}), HasSubstr("stopped: 2 packets, 0 missed"));
+  EXPECT_EQ(gateway->host()->MustRun({"tshark", "-r", path, "-T", "fields", "-e", "eth.src", "-e", "vlan.id"}),
+            absl::StrCat(kA.ToString(), "\t110\n", kB.ToString(), "\t110\n"));
+}
+
+TEST_F(UplinkTest, ACaptureOfTheWireEndsAtItsLimit) {
+  UplinkDaemon* const gateway = StartGateway("vlans = [0]\n");
+  const std::string path = absl::StrCat(gateway->directory(), "/wire.pcap");
+  // The file header, and one shortened frame.
+  gateway->MustCtl({"capture", "start", path, "uplink=up0", "snaplen=100", "limit=200"});
+  PacketSocket wire(c1_, "eth0");
+  const Bytes large = TestFrame(MacAddr::Broadcast(), kA, 1, 1000);
+  for (int i = 0; i < 2; ++i) wire.Send(large);
+  EXPECT_TRUE(gateway->Shows("ended: its file has reached the limit")) << gateway->Show();
+  EXPECT_THAT(gateway->Ctl({"capture", "start", path, "uplink=up0"}).err, HasSubstr("exists"));
+  EXPECT_THAT(gateway->MustCtl({"capture", "stop", path}), HasSubstr(" in " + path));
+}
+
 TEST_F(UplinkTest, AnUplinkThatIsNoEdgeWaitsForTheSpanningTree) {
   core_->MustIp("link set br0 type bridge stp_state 1 forward_delay 200");
   c1_->AddAddress("eth0", "10.0.0.101/24");
@@ -332,111 +296,6 @@ TEST_F(UplinkIpoibTest, AllThreeNetworksReachEachOther) {
   EXPECT_TRUE(member.WaitFor(arrived));
   ExpectConservation(&gateway, {"red"});
   for (Daemon* daemon : std::initializer_list<Daemon*>{&gateway, &s1}) EXPECT_EQ(daemon->Stop(), 0) << daemon->Log();
-}
-
-// Two gateways between the same networks.
-class UplinkPairTest : public UplinkTest {
- protected:
-  // The first one becomes active.
-  void StartPair() {
-    c1_->AddAddress("eth0", "10.0.0.101/24");
-    for (const char* name : {"gw1", "gw2"}) {
-      UplinkDaemon* const gateway = AddGateway(name);
-      gateway->host()->MustIp("link set e1 down");  // until each knows the other
-      gateway->Configure("vlans = [0]\n");
-      gateway->Launch();
-      gateway->WaitUntil({"uplink", "show"}, [](const std::string& show) { return absl::StrContains(show, "down"); });
-    }
-    const std::string peers = absl::StrCat("peers = [\"", gateways_[0]->OwnGid(), "\", \"", gateways_[1]->OwnGid(), "\"]\n");
-    for (size_t i = 0; i < 2; ++i) {
-      configuration_[i] = absl::StrCat("vlans = [0]\npriority = ", 200 - i, "\n", peers);
-      gateways_[i]->Configure(configuration_[i]);
-      gateways_[i]->MustCtl({"reload"});
-      gateways_[i]->host()->MustIp("link set e1 up");
-      EXPECT_TRUE(gateways_[i]->Shows(i == 0 ? "active in VLANs 0\n" : "stands by in 0\n")) << gateways_[i]->Show();
-    }
-    EXPECT_TRUE(first()->Shows("standing by in 0\n")) << first()->Show();
-    h1_ = AddMember();
-    EXPECT_TRUE(Reaches(c1_, "10.0.0.1", kPatience, "0.1"));
-    EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return agent(1).KnowsAnnounced(c1_->Mac("eth0")); }));
-  }
-  UplinkDaemon* first() { return gateways_[0].get(); }
-  UplinkDaemon* second() { return gateways_[1].get(); }
-
-  std::string configuration_[2];
-  Host* h1_ = nullptr;
-};
-
-TEST_F(UplinkPairTest, OneForwardsAndTheOtherStandsBy) {
-  StartPair();
-  PacketSocket tap(h1_, "v1"), wire(c1_, "eth0");
-  wire.Send(TestFrame(MacAddr::Broadcast(), MacAddr::FromUint64(0x02'aa'00'00'00'09), 1));
-  EXPECT_TRUE(tap.WaitFor(Marked(1)));
-  tap.Send(TestFrame(MacAddr::Broadcast(), MacAddr::FromUint64(0x02'aa'00'00'00'0a), 2));
-  EXPECT_TRUE(wire.WaitFor(Marked(2)));
-  ExpectPing(c1_, "10.0.0.1", 20);
-  EXPECT_EQ(tap.Count(Marked(1)), 1u);
-  EXPECT_EQ(wire.Count(Marked(2)), 1u);
-  EXPECT_EQ(second()->Stat("from_wire") + second()->Stat("to_wire"), 0u);
-  EXPECT_GT(second()->Stat("standby_from_wire"), 0u);
-  EXPECT_GT(second()->Stat("hellos_from_ves"), 0u);
-  EXPECT_GT(second()->Stat("hellos_from_wire"), 0u);
-}
-
-TEST_F(UplinkPairTest, ConnectionsSurviveAKillAndAStop) {
-  StartPair();
-  UniqueFd listener = TcpListener(h1_, "10.0.0.1", 5000);
-  UniqueFd client = TcpConnect(c1_, "10.0.0.1", 5000);
-  ASSERT_TRUE(client.valid());
-  UniqueFd server = TcpAccept(listener.get());
-  EXPECT_EQ(TcpTransfer(client.get(), server.get(), 1 << 20), "");
-  first()->Kill(SIGKILL);
-  EXPECT_TRUE(second()->Shows("active in VLANs 0, the last failover")) << second()->Show();
-  EXPECT_LE(second()->LastFailover(), 1000);
-  EXPECT_EQ(TcpTransfer(server.get(), client.get(), 1 << 20), "");
-  EXPECT_EQ(TcpTransfer(client.get(), server.get(), 1 << 20), "");
-  EXPECT_GT(second()->Stat("macs_taken_over"), 0u);
-  EXPECT_GT(second()->Stat("macs_advertised"), 0u);
-  first()->Launch();
-  EXPECT_TRUE(first()->Shows("stands by in 0\n")) << "it does not take the VLANs back: " << first()->Show();
-  EXPECT_TRUE(second()->Shows("standing by in 0\n")) << "so the first one can be its successor: " << second()->Show();
-  EXPECT_EQ(second()->Stop(), 0) << second()->Log();
-  EXPECT_TRUE(first()->Shows("active in VLANs 0, the last failover")) << first()->Show();
-  EXPECT_LE(first()->LastFailover(), 100);
-  EXPECT_EQ(TcpTransfer(server.get(), client.get(), 1 << 20), "");
-}
-
-TEST_F(UplinkPairTest, ANicWithoutLinkHandsItsVlansOver) {
-  StartPair();
-  core_->MustIp("link set p-gw1 down");
-  EXPECT_TRUE(second()->Shows("active in VLANs 0, the last failover")) << second()->Show();
-  EXPECT_TRUE(Reaches(c1_, "10.0.0.1", kPatience, "0.1"));
-  EXPECT_TRUE(Reaches(h1_, "10.0.0.101", kPatience, "0.1"));
-  core_->MustIp("link set p-gw1 up");
-  EXPECT_TRUE(first()->Shows("stands by in 0\n")) << first()->Show();
-}
-
-TEST_F(UplinkPairTest, AStoppedGatewayForwardsNothingWhenItGoesOn) {
-  StartPair();
-  first()->Kill(SIGSTOP);
-  EXPECT_TRUE(second()->Shows("active in VLANs 0, the last failover")) << second()->Show();
-  PacketSocket tap(h1_, "v1"), wire(c1_, "eth0");
-  wire.Send(TestFrame(MacAddr::Broadcast(), kA, 1));
-  EXPECT_TRUE(tap.WaitFor(Marked(1)));
-  first()->Kill(SIGCONT);
-  EXPECT_TRUE(first()->Shows("stands by in 0\n")) << first()->Show();
-  ExpectPing(c1_, "10.0.0.1", 20);
-  EXPECT_EQ(tap.Count(Marked(1)), 1u) << "it has waited in the socket of the first one";
-}
-
-TEST_F(UplinkPairTest, FramesOnTheWireThatAreNoHellosAreCounted) {
-  StartPair();
-  PacketSocket wire(c1_, "eth0");
-  Bytes forged = TestFrame(MacAddr::FromUint64(0x03'65'6f'69'62'75), kA, 7);
-  forged[12] = 0x88, forged[13] = 0xb5;
-  wire.Send(forged);
-  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return first()->Stat("hellos_malformed") == 1; }));
-  EXPECT_THAT(first()->Show(), HasSubstr("active in VLANs 0\n"));
 }
 
 }  // namespace
