@@ -79,6 +79,12 @@ bool UplinkPort::HasLease() {
   return has;
 }
 
+// The worker will call Receive, which hands the pending frames over.
+void UplinkPort::Wake() {
+  woken_ = true;
+  RingEventFd(wake_.get());
+}
+
 // The bytes of a frame in one piece, valid until the next call.
 absl::Span<const uint8_t> UplinkPort::Whole(const BufferPool* pool, const Frame& frame) {
   if (pool == nullptr || frame.buffers == 1) return frame.bytes();
@@ -102,7 +108,7 @@ bool UplinkPort::PassesGroup(const EthernetInfo& ethernet) const {
 
 size_t UplinkPort::Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept {
   leased_ = HasLease();
-  ClearEventFd(wake_.get());
+  if (ABSL_PREDICT_FALSE(std::exchange(woken_, false))) ClearEventFd(wake_.get());
   size_t kept = HandPending(pool, out);
   const size_t received = netdev_->Receive(pool, mtu, out.subspan(kept), counts);
   const uint64_t errors = answer_.sent();
@@ -118,7 +124,7 @@ size_t UplinkPort::Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out
     DropReason reason;
     netdev_->Flush(&reason);
   }
-  if (!pending_.empty()) RingEventFd(wake_.get());
+  if (!pending_.empty()) Wake();
   return kept;
 }
 
@@ -225,7 +231,7 @@ void UplinkPort::AnswerVes(const BufferPool* pool, const Frame& frame, size_t mt
   if (answer.empty()) return;
   counters_.errors_sent.Add();
   pending_.push_back(std::move(answer));
-  RingEventFd(wake_.get());
+  Wake();
 }
 
 DropReason UplinkPort::CheckToWire(const BufferPool* pool, const Frame& frame, const EthernetInfo& ethernet) {

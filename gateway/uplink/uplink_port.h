@@ -98,6 +98,7 @@ class UplinkPort final : public Port {
   absl::Status Watch();
 
   bool HasLease();
+  void Wake();
   bool MayForward(Vid ves) const { return leased_ && active_[ves.value()].load(std::memory_order_acquire) != 0; }
   size_t HandPending(BufferPool* pool, absl::Span<Frame> out);
   bool AcceptFromWire(const BufferPool& pool, uint32_t ves_mtu, Frame* frame, PortReceiveCounts* counts);
@@ -124,6 +125,7 @@ class UplinkPort final : public Port {
 
   // The worker's.
   bool leased_ = false;        // in the present batch
+  bool woken_ = false;         // wake_ was rung since the last Receive
   bool transmitting_ = false;  // between the first frame that was taken in a batch and its Flush
   TooBigAnswer answer_;
   std::vector<uint8_t> whole_;                     // a frame that is answered
