@@ -6,11 +6,10 @@
 // The environment variables EOIB_BENCH_ROUNDS and EOIB_BENCH_SECONDS (of each measurement) set the duration. The veths have
 // the MTU of the VES's interface. They carry super-frames of 64 KiB from end to end; "frames" is the same routing over veths
 // that carry only frames of the MTU, like the gateway's hosts.
-#include <cstdio>
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "tests/bench/measurements.h"
+#include "tests/bench/path_rounds.h"
 #include "tests/bench/report.h"
 #include "tests/lab/agent.h"
 #include "tests/lab/gateway.h"
@@ -24,8 +23,6 @@ using lab::Host;
 
 constexpr uint16_t kVes = 0x8001, kIpoib = 0x8002;
 constexpr int kMtu = 4074;
-constexpr int kPayload = 22;  // of a datagram: with headers of UDP, IPv4 and Ethernet 64 bytes
-constexpr int kPings = 500;
 
 // The last word of each name is the series to compare the gateway with. More is better, except for rtt.
 constexpr Report::RatioSpec kRatios[] = {
@@ -40,14 +37,6 @@ constexpr Report::RatioSpec kRatios[] = {
     {"tcp_back_vs_switch", "tcp_back_gateway (Gb/s)", "tcp_back_switch (Gb/s)", {.required = 0.6}},
     {"udp_vs_switch", "udp_gateway (kpps)", "udp_switch (kpps)", {}},
     {"rtt_vs_switch", "rtt_gateway (us)", "rtt_switch (us)", {}},
-};
-
-// A path from one host to another, and their addresses on it.
-struct Path {
-  std::string name;
-  Host* from;
-  Host* to;
-  std::string from_address, to_address;
 };
 
 class GatewayBench {
@@ -74,22 +63,7 @@ class GatewayBench {
       path.from->MustRun({"ping", "-n", "-q", "-c", "3", "-i", "0.2", "-W", "5", path.to_address});
   }
 
-  void Round(Report* report, int seconds) {
-    for (const Path& path : paths_) {
-      report->Add(absl::StrCat("tcp_", path.name, " (Gb/s)"), TcpStream(path.from, path.to, path.to_address, seconds).Finish());
-    }
-    for (const Path& path : paths_) {
-      report->Add(absl::StrCat("tcp_back_", path.name, " (Gb/s)"),
-                  TcpStream(path.to, path.from, path.from_address, seconds).Finish());
-    }
-    for (const Path& path : paths_) {
-      report->Add(absl::StrCat("udp_", path.name, " (kpps)"),
-                  DatagramRate(path.from, path.to, path.to_address, kPayload, seconds));
-    }
-    for (const Path& path : paths_) {
-      report->Add(absl::StrCat("rtt_", path.name, " (us)"), MedianRoundTrip(path.from, path.to_address, kPings));
-    }
-  }
+  void Round(Report* report, int seconds) { MeasurePaths(paths_, seconds, report); }
 
  private:
   // Makes a network between each host and the router: 10.`number`.1.0/24 and 10.`number`.2.0/24.
@@ -126,16 +100,8 @@ class GatewayBench {
 };
 
 bool Run(const std::string& output) {
-  const int rounds = FromEnvironment("EOIB_BENCH_ROUNDS", 5), seconds = FromEnvironment("EOIB_BENCH_SECONDS", 2);
   GatewayBench bench;
-  Report report("gateway", "");
-  for (int round = 0; round < rounds; ++round) {
-    std::printf("round %d of %d\n", round + 1, rounds);
-    std::fflush(stdout);
-    bench.Round(&report, seconds);
-  }
-  for (const Report::RatioSpec& ratio : kRatios) report.Compare(ratio.name, ratio.numerator, ratio.denominator, ratio.bound);
-  return report.Finish(output);
+  return RunRounds("gateway", kRatios, output, [&bench](Report* report, int seconds) { bench.Round(report, seconds); });
 }
 
 }  // namespace

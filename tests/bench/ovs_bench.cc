@@ -4,11 +4,11 @@
 //   ovs_bench OUTPUT.json
 //
 // The vxlan side has no userspace TSO, because Open vSwitch 3.1 drops super-frames at tunnels.
-#include <cstdio>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "tests/bench/measurements.h"
+#include "tests/bench/path_rounds.h"
 #include "tests/bench/report.h"
 #include "tests/lab/soft_fabric.h"
 #include "tests/ovs/vswitch.h"
@@ -31,7 +31,7 @@ const Report::RatioSpec kRatios[] = {
 };
 
 // Two hosts with a bridge br0 each.
-struct Path {
+struct BridgePath {
   std::string name, subnet;
   VSwitch* from;
   VSwitch* to;
@@ -48,22 +48,22 @@ class OvsBench {
     vxlan1_.host()->AddVeth("ou", vxlan2_.host(), "ou", kMtu + kVxlanOverhead);
     AddTunnel(&vxlan1_, 1);
     AddTunnel(&vxlan2_, 2);
-    for (const Path& path : paths_) {
+    for (const BridgePath& path : paths_) {
       for (VSwitch* vswitch : {path.from, path.to}) vswitch->Vsctl(absl::StrCat("set Interface br0 mtu_request=", kMtu));
       Connect(path.from->host(), path.to->host(), "br0", path.subnet);
     }
   }
 
   void Round(Report* report, int seconds) {
-    for (const Path& path : paths_) {
+    for (const BridgePath& path : paths_) {
       report->Add(absl::StrCat("tcp_", path.name, " (Gb/s)"),
                   TcpStream(path.from->host(), path.to->host(), path.subnet + "2", seconds).Finish());
     }
-    for (const Path& path : paths_) {
+    for (const BridgePath& path : paths_) {
       report->Add(absl::StrCat("udp64_", path.name, " (kpps)"),
                   DatagramRate(path.from->host(), path.to->host(), path.subnet + "2", kDatagram, seconds));
     }
-    for (const Path& path : paths_) {
+    for (const BridgePath& path : paths_) {
       report->Add(absl::StrCat("rtt_", path.name, " (us)"), MedianRoundTrip(path.from->host(), path.subnet + "2", kPings));
     }
   }
@@ -83,20 +83,12 @@ class OvsBench {
   lab::SoftFabric fabric_{&lab_, {{}}};
   VSwitch eoib1_{&lab_, &fabric_, lab_.AddHost("e1"), kTso}, eoib2_{&lab_, &fabric_, lab_.AddHost("e2"), kTso};
   VSwitch vxlan1_{&lab_, &fabric_, lab_.AddHost("x1")}, vxlan2_{&lab_, &fabric_, lab_.AddHost("x2")};
-  const Path paths_[2] = {{"eoib", "10.1.0.", &eoib1_, &eoib2_}, {"vxlan", "10.2.0.", &vxlan1_, &vxlan2_}};
+  const BridgePath paths_[2] = {{"eoib", "10.1.0.", &eoib1_, &eoib2_}, {"vxlan", "10.2.0.", &vxlan1_, &vxlan2_}};
 };
 
 bool Run(const std::string& output) {
-  const int rounds = FromEnvironment("EOIB_BENCH_ROUNDS", 5), seconds = FromEnvironment("EOIB_BENCH_SECONDS", 2);
   OvsBench bench;
-  Report report("ovs", "");
-  for (int round = 0; round < rounds; ++round) {
-    std::printf("round %d of %d\n", round + 1, rounds);
-    std::fflush(stdout);
-    bench.Round(&report, seconds);
-  }
-  for (const Report::RatioSpec& ratio : kRatios) report.Compare(ratio.name, ratio.numerator, ratio.denominator, ratio.bound);
-  return report.Finish(output);
+  return RunRounds("ovs", kRatios, output, [&bench](Report* report, int seconds) { bench.Round(report, seconds); });
 }
 
 }  // namespace

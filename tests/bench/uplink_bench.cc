@@ -1,15 +1,15 @@
 // Measures the traffic between a host of a VES and a host of a physical network through an uplink. It compares it, in
-// interleaved rounds, with the same two hosts behind a Linux bridge that joins a VXLAN and the physical network.
+// interleaved rounds, with the same two hosts behind a Linux bridge that joins a VXLAN and the physical network, and with two
+// hosts of the VES ("switch"), which shows what the uplink itself costs.
 //
 //   uplink_bench OUTPUT.json
 //
 // The environment variables EOIB_BENCH_ROUNDS and EOIB_BENCH_SECONDS (of each measurement) set the duration. Veth pairs are the
 // wires; all interfaces of the hosts have the MTU of the VES's interface.
-#include <cstdio>
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "tests/bench/measurements.h"
+#include "tests/bench/path_rounds.h"
 #include "tests/bench/report.h"
 #include "tests/lab/agent.h"
 #include "tests/lab/daemon.h"
@@ -23,8 +23,6 @@ using lab::Host;
 
 constexpr int kMtu = 4074;
 constexpr int kVxlanOverhead = 50;
-constexpr int kPayload = 22;  // of a datagram: with headers of UDP, IPv4 and Ethernet 64 bytes
-constexpr int kPings = 500;
 
 // More is better, except for rtt.
 constexpr Report::RatioSpec kRatios[] = {
@@ -32,41 +30,23 @@ constexpr Report::RatioSpec kRatios[] = {
     {"tcp_back_vs_vxlan", "tcp_back_uplink (Gb/s)", "tcp_back_vxlan (Gb/s)", {.required = 0.6}},
     {"udp_vs_vxlan", "udp_uplink (kpps)", "udp_vxlan (kpps)", {.required = 1.0}},
     {"rtt_vs_vxlan", "rtt_uplink (us)", "rtt_vxlan (us)", {}},
-};
-
-struct Path {
-  std::string name;
-  std::string from_address, to_address;
+    {"tcp_vs_switch", "tcp_uplink (Gb/s)", "tcp_switch (Gb/s)", {}},
+    {"tcp_back_vs_switch", "tcp_back_uplink (Gb/s)", "tcp_back_switch (Gb/s)", {}},
+    {"switch_tcp_vs_vxlan", "tcp_switch (Gb/s)", "tcp_vxlan (Gb/s)", {}},
 };
 
 class UplinkBench {
  public:
   UplinkBench() {
-    for (Host* host : {member_.host(), station_}) host->Sysctl("ipv4/tcp_congestion_control", "reno");
+    for (Host* host : {member_.host(), second_.host(), station_}) host->Sysctl("ipv4/tcp_congestion_control", "reno");
     AddUplink();
     AddVxlan();
-    for (const Path& path : kPaths) {
-      member_.host()->MustRun({"ping", "-n", "-q", "-c", "5", "-i", "0.5", "-W", "5", path.to_address});
+    for (const Path& path : paths_) {
+      path.from->MustRun({"ping", "-n", "-q", "-c", "5", "-i", "0.5", "-W", "5", path.to_address});
     }
   }
 
-  void Round(Report* report, int seconds) {
-    Host* const member = member_.host();
-    for (const Path& path : kPaths) {
-      report->Add(absl::StrCat("tcp_", path.name, " (Gb/s)"), TcpStream(member, station_, path.to_address, seconds).Finish());
-    }
-    for (const Path& path : kPaths) {
-      report->Add(absl::StrCat("tcp_back_", path.name, " (Gb/s)"),
-                  TcpStream(station_, member, path.from_address, seconds).Finish());
-    }
-    for (const Path& path : kPaths) {
-      report->Add(absl::StrCat("udp_", path.name, " (kpps)"),
-                  DatagramRate(member, station_, path.to_address, kPayload, seconds));
-    }
-    for (const Path& path : kPaths) {
-      report->Add(absl::StrCat("rtt_", path.name, " (us)"), MedianRoundTrip(member, path.to_address, kPings));
-    }
-  }
+  void Round(Report* report, int seconds) { MeasurePaths(paths_, seconds, report); }
 
  private:
   void AddUplink() {
@@ -79,7 +59,9 @@ class UplinkBench {
     gateway_.WaitUntil({"uplink", "show"},
                        [](const std::string& show) { return show.find("active in VLANs 0;") != std::string::npos; });
     member_.Start();
+    second_.Start();
     member_.host()->AddAddress("v1", "10.0.0.1/24");
+    second_.host()->AddAddress("v1", "10.0.0.2/24");
   }
   // The member and the bridge are the two ends of the VXLAN.
   void AddVxlan() {
@@ -98,32 +80,27 @@ class UplinkBench {
     host->MustIp(absl::StrCat("link set vx0 mtu ", kMtu, " up"));
   }
 
-  const Path kPaths[2] = {{"uplink", "10.0.0.1", "10.0.0.101"}, {"vxlan", "10.9.0.1", "10.9.0.101"}};
   lab::Lab lab_;
   lab::SoftFabric fabric_{&lab_, {{0x8001}}};
   Host* const station_ = lab_.AddHost("c1");
   Host* const bridge_ = lab_.AddHost("bridge");
   Host* const appliance_ = lab_.AddHost("gw");
   lab::Agent member_{&lab_, &fabric_, lab_.AddHost("h1"), {}};
+  lab::Agent second_{&lab_, &fabric_, lab_.AddHost("h2"), {}};
   lab::Daemon gateway_{
       &lab_,
       &fabric_,
       appliance_,
       "eoib-gateway",
       {absl::StrCat("--statedir=", lab_.Path("gw"), "/state"), absl::StrCat("--config=", lab_.Path("gw"), "/uplink.toml")}};
+  const Path paths_[3] = {{"uplink", member_.host(), station_, "10.0.0.1", "10.0.0.101"},
+                          {"vxlan", member_.host(), station_, "10.9.0.1", "10.9.0.101"},
+                          {"switch", member_.host(), second_.host(), "10.0.0.1", "10.0.0.2"}};
 };
 
 bool Run(const std::string& output) {
-  const int rounds = FromEnvironment("EOIB_BENCH_ROUNDS", 5), seconds = FromEnvironment("EOIB_BENCH_SECONDS", 2);
   UplinkBench bench;
-  Report report("uplink", "");
-  for (int round = 0; round < rounds; ++round) {
-    std::printf("round %d of %d\n", round + 1, rounds);
-    std::fflush(stdout);
-    bench.Round(&report, seconds);
-  }
-  for (const Report::RatioSpec& ratio : kRatios) report.Compare(ratio.name, ratio.numerator, ratio.denominator, ratio.bound);
-  return report.Finish(output);
+  return RunRounds("uplink", kRatios, output, [&bench](Report* report, int seconds) { bench.Round(report, seconds); });
 }
 
 }  // namespace
