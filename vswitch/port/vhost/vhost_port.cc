@@ -272,6 +272,8 @@ void VhostPort::Collect(Taken* taken) noexcept {
     for (size_t i = 0; i < pairs(); ++i) {
       if (!CollectFrom(&queues_[2 * ((next_pair_ + i) % pairs()) + 1], taken)) {
         next_pair_ = (next_pair_ + i + 1) % pairs();
+        // The guest did not notify of frames that it made available before WaitForMore.
+        if (round != 0) RingEventFd(wake_.get());
         return;
       }
     }

@@ -108,7 +108,13 @@ class ModelMachine {
                              frame.begin() + static_cast<ptrdiff_t>(std::min(frame.size(), at + piece))}));
     }
     const bool indirect = (features_ & VhostFeature::kIndirect) != 0 && buffers.size() > 2;
-    if (queues_[2 * pair + 1]->Offer(buffers, false, indirect)) RingEventFd(notify_[2 * pair + 1].get());
+    if (queues_[2 * pair + 1]->Offer(buffers, false, indirect) && !silent_) RingEventFd(notify_[2 * pair + 1].get());
+  }
+  // Without a notification.
+  void SendSilently(const Bytes& frame) {
+    silent_ = true;
+    Send(frame);
+    silent_ = false;
   }
   void Send(const SuperFrameShape& shape, uint16_t size, size_t piece = 3000) {
     VnetHeader header;
@@ -168,6 +174,7 @@ class ModelMachine {
   std::vector<Virtqueue::Indices> indices_;
   std::vector<UniqueFd> notify_, interrupt_;
   DirtyLog* log_ = nullptr;
+  bool silent_ = false;
 };
 
 class VhostPortTest : public testing::Test {
@@ -523,6 +530,36 @@ TEST_F(VhostPortTest, LogsWritesWhileTheGuestMigrates) {
   EXPECT_EQ(log.used, 2 * 8u + 2);
   EXPECT_EQ(machine_->Take().at(0).frame, Plain(150));
   EXPECT_THAT(port_->Describe(), HasSubstr("migrating"));
+}
+
+// A guest that makes chains available at the moment when the port asks for notifications: it has seen that none is wanted.
+class SendsBeforeTheWait final : public DirtyLog {
+ public:
+  explicit SendsBeforeTheWait(ModelMachine* machine) : machine_(machine) {}
+  void LogGuest(uint64_t, uint64_t) noexcept override {}
+  void LogUsed(uint16_t queue, uint64_t offset, uint64_t) noexcept override {
+    if (queue != 1 || offset != UsedRing::kFlags || machine_->queue(1)->UsedWord(UsedRing::kFlags) != 0 || !armed_) return;
+    armed_ = false;
+    for (uint8_t i = 0; i < 20; ++i) machine_->SendSilently(Plain(60, i));
+  }
+
+ private:
+  ModelMachine* const machine_;
+  bool armed_ = true;
+};
+
+TEST_F(VhostPortTest, StaysReadyForFramesThatCameBeforeItAskedForNotifications) {
+  Start(kLinux & ~VhostFeature::kEventIndex);
+  SendsBeforeTheWait log(machine_.get());
+  machine_->set_log(&log, (kLinux & ~VhostFeature::kEventIndex) | VhostFeature::kLog);
+  machine_->Reconfigure();
+  machine_->Send(Plain(60, 100));
+  Frame frames[8];
+  for (const size_t expected : {8, 8, 5}) {
+    EXPECT_TRUE(IsReady());
+    ASSERT_EQ(port_->Receive(pool_.get(), kMtu, absl::MakeSpan(frames), &counts_), expected);
+    for (size_t i = 0; i < expected; ++i) pool_->Free(frames[i].buffer);
+  }
 }
 
 TEST_F(VhostPortTest, AnnouncesAGuestThatArrived) {
