@@ -1,5 +1,5 @@
 // QemuGuest: a virtual machine without an image on a host of a lab. Its firmware boots by PXE: SeaBIOS and iPXE, the ROM of
-// QEMU's virtio-net. QEMU emulates the processor. The firmware's console is the machine's serial port.
+// QEMU's virtio-net; or it boots a kernel (linux_guest.h). QEMU emulates the processor. The console is the first serial port.
 #ifndef EOIB_TESTS_VM_QEMU_GUEST_H_
 #define EOIB_TESTS_VM_QEMU_GUEST_H_
 
@@ -18,6 +18,8 @@ struct QemuGuestSpec {
   Argv netdev;                // QEMU's options that make the netdev "net0"
   std::string shared = "on";  // share= of the memory
   std::string device;         // further properties of the device: ",host_mtu=1500"
+  int megabytes = 64;
+  Argv boot = {"-boot", "n"};
   Argv more;
 };
 
@@ -33,18 +35,16 @@ class QemuGuest {
                           "-accel",
                           "tcg",
                           "-m",
-                          "64",
+                          absl::StrCat(spec.megabytes),
                           "-machine",
                           "q35,graphics=off,memory-backend=mem",
                           "-object",
-                          "memory-backend-memfd,id=mem,size=64M,share=" + spec.shared,
+                          absl::StrCat("memory-backend-memfd,id=mem,size=", spec.megabytes, "M,share=", spec.shared),
                           "-device",
                           absl::StrCat("virtio-net-pci,netdev=net0,mac=", spec.mac, spec.device),
-                          "-boot",
-                          "n",
                           "-serial",
                           "file:" + console_};
-    process_ = host->Start(Concatenated(Concatenated(machine, spec.netdev), spec.more));
+    process_ = host->Start(Concatenated(Concatenated(machine, spec.netdev), Concatenated(spec.boot, spec.more)));
   }
 
   // What the firmware has printed.
