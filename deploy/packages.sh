@@ -2,7 +2,8 @@
 
 # Each set is installed on top of the ones before. build: to compile. run: for the quickstart. test: for tests/run.sh. package: for
 # package.sh and the tests of the packages. profile: flame graphs and plots. bench: the hash tables that fdb_bench compares the
-# FDB with. net: the switch that net_bench compares ours with. all: for tests/run.sh --all.
+# FDB with. net: the switch that net_bench compares ours with. generator: the packet generator of vm_bench. all: for
+# tests/run.sh --all.
 PACKAGES_build="build-essential cmake ninja-build ccache lld pkg-config libabsl-dev libgflags-dev libgtest-dev libgmock-dev
   libtomlplusplus-dev nlohmann-json3-dev libvalijson-dev libibverbs-dev libibumad-dev libibmad-dev libmnl-dev
   libsystemd-dev prometheus-cpp-dev libdpdk-dev openvswitch-source libssl-dev python3"
@@ -15,6 +16,7 @@ PACKAGES_package="dpkg-dev lintian mmdebstrap"
 PACKAGES_profile="linux-perf python3 python3-matplotlib"
 PACKAGES_bench="libbenchmark-dev"
 PACKAGES_net="openvswitch-switch"
+PACKAGES_generator="dpdk-dev"
 PACKAGES_all="clang libclang-rt-14-dev llvm"
 
 # install_packages SET...: installs the packages of the sets that are missing, as quietly as apt allows.

@@ -19,6 +19,7 @@ case "$name" in
   fdb) install_packages build bench ${full:+profile} ;;
   scale) install_packages build profile ;;
   net) install_packages build run test profile all net ;;
+  vm) install_packages build run test generator ;;
   *) install_packages build run test ;;
 esac
 build_tree build "${name}_bench" -- -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_COMPILER=g++ >/dev/null
