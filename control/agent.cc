@@ -49,7 +49,7 @@ Agent::~Agent() {
   worker_.reset();  // first: it runs the forwarders of the VESes
   if (fabric_ == nullptr) return;
   for (const std::unique_ptr<Ves>& ves : veses_) {
-    loop_->Remove(ves->punt_fd());
+    for (size_t queue = 0; queue < ves->queues(); ++queue) loop_->Remove(ves->punt_fd(queue));
     fabric_->Remove(ves.get());
   }
   veses_.clear();
@@ -69,20 +69,41 @@ absl::StatusOr<std::unique_ptr<Ves>> Agent::MakeVes(const VesConfig& config) {
 }
 
 absl::Status Agent::Watch(Ves* ves) {
-  absl::Status status = worker_->Add(ves->forwarder());
-  status.Update(loop_->Add(ves->punt_fd(), EPOLLIN, [ves](uint32_t) { ves->RunPunts(); }));
+  absl::Status status;
+  for (size_t queue = 0; queue < ves->queues(); ++queue) status.Update(WatchQueue(ves, queue));
+  return status;
+}
+
+absl::Status Agent::WatchQueue(Ves* ves, size_t queue) {
+  absl::Status status = worker_->Add(ves->forwarder(queue));
+  status.Update(loop_->Add(ves->punt_fd(queue), EPOLLIN, [ves](uint32_t) { ves->RunPunts(); }));
   return status;
 }
 
 void Agent::Unwatch(Ves* ves) {
-  loop_->Remove(ves->punt_fd());
-  worker_->Remove(ves->forwarder());
+  for (size_t queue = 0; queue < ves->queues(); ++queue) {
+    loop_->Remove(ves->punt_fd(queue));
+    worker_->Remove(ves->forwarder(queue));
+  }
+}
+
+absl::Status Agent::AddPort(Ves* ves, uint32_t port) {
+  absl::Status status;
+  for (size_t queue = 0; queue < ves->queues(); ++queue) status.Update(worker_->AddPort(ves->forwarder(queue), port));
+  return status;
+}
+
+void Agent::RemovePort(Ves* ves, uint32_t port) {
+  for (size_t queue = 0; queue < ves->queues(); ++queue) worker_->RemovePort(ves->forwarder(queue), port);
 }
 
 // Only VESes have forwarders on the worker. Other clients (IPoIB links) poll their own endpoints.
 absl::Status Agent::WatchEndpointOf(const FabricPortClient* client) {
   const auto ves = std::find_if(veses_.begin(), veses_.end(), [client](const auto& ours) { return ours.get() == client; });
-  return ves == veses_.end() ? absl::OkStatus() : worker_->WatchEndpointOf((*ves)->forwarder());
+  absl::Status status;
+  if (ves == veses_.end()) return status;
+  for (size_t queue = 0; queue < (*ves)->queues(); ++queue) status.Update(worker_->WatchEndpointOf((*ves)->forwarder(queue)));
+  return status;
 }
 
 // RoCE HCAs do not check P_Keys, so only different Q_Keys keep the VESes apart. An HCA without MADs is RoCE.

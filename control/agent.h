@@ -94,6 +94,9 @@ class Agent final {
   absl::StatusOr<std::unique_ptr<Ves>> MakeVes(const VesConfig& config);
   absl::StatusOr<VPort> MakeVPort(const VPortConfig& config, const Ves& ves);
   absl::Status Watch(Ves* ves);
+  absl::Status WatchQueue(Ves* ves, size_t queue);
+  absl::Status AddPort(Ves* ves, uint32_t port);
+  void RemovePort(Ves* ves, uint32_t port);
   void Unwatch(Ves* ves);
 
   absl::Status ChangeTo(const AgentConfig& next);
@@ -107,6 +110,7 @@ class Agent final {
   absl::Status Commit(Change* change, WorkerPause* pause);
   void Detach(const std::string& name, Change* change);
   void ExchangeVeses(Change* change);
+  absl::Status AddQueues(const Change& change);
   absl::Status Attach(const std::string& name, Change* change);
   void SetUpTouched(const ConfigDiff::Names& names);
   void Finish(Change* change);

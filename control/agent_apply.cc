@@ -145,6 +145,7 @@ absl::Status Agent::Commit(Change* change, WorkerPause* pause) {
     }
   }
   ExchangeVeses(change);
+  if (absl::Status status = AddQueues(*change); !status.ok()) return status;
   for (const auto* list : {&diff.vports.added, &diff.vports.changed, &diff.vports.replaced}) {
     for (const std::string& name : *list) {
       if (absl::Status status = Attach(name, change); !status.ok()) return status;
@@ -158,7 +159,7 @@ absl::Status Agent::Commit(Change* change, WorkerPause* pause) {
 void Agent::Detach(const std::string& name, Change* change) {
   const VPort* vport = nullptr;
   Ves* const ves = FindVPort(name, &vport);
-  worker_->RemovePort(ves->forwarder(), vport->index);
+  RemovePort(ves, vport->index);
   VPort detached = ves->RemoveVPort(name);
   if (!Contains(change->diff.vports.replaced, name)) change->vports[name] = std::move(detached);
 }
@@ -183,6 +184,18 @@ void Agent::ExchangeVeses(Change* change) {
   if (change->diff.fdb_limit) fdb_budget_.SetLimit(change->next->fdb_limit.value_or(FdbBudget::kUnlimited));
 }
 
+// To VESes that go on.
+absl::Status Agent::AddQueues(const Change& change) {
+  for (const std::string& name : change.diff.veses.changed) {
+    Ves* const ves = FindVes(name);
+    while (ves->queues() < Ves::QueuesOf(ves->config())) {
+      if (absl::Status status = ves->AddQueue(); !status.ok()) return status;
+      if (absl::Status status = WatchQueue(ves, ves->queues() - 1); !status.ok()) return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Agent::Attach(const std::string& name, Change* change) {
   const VPortConfig& config = *eoib::FindVPort(*change->next, name);
   Ves* const ves = FindVes(config.ves);
@@ -197,7 +210,7 @@ absl::Status Agent::Attach(const std::string& name, Change* change) {
   change->vports.erase(name);
   const VPort* added = nullptr;
   FindVPort(name, &added);
-  return worker_->AddPort(ves->forwarder(), added->index);
+  return AddPort(ves, added->index);
 }
 
 void Agent::SetUpTouched(const ConfigDiff::Names& names) {
@@ -229,9 +242,9 @@ void Agent::RemakeLostInterfaces() {
       if (vport.check != nullptr) ves->NoteTrouble(vport.index, vport.check());
       if (vport.is_lost == nullptr || !vport.is_lost()) continue;
       worker_->Stop(absl::ZeroDuration());
-      worker_->RemovePort(ves->forwarder(), vport.index);
+      RemovePort(ves.get(), vport.index);
       absl::Status status = vport.remake();
-      status.Update(worker_->AddPort(ves->forwarder(), vport.index));
+      status.Update(AddPort(ves.get(), vport.index));
       worker_->Start();
       const std::string trouble = status.ok() ? "" : absl::StrCat("its interface was deleted: ", status.message());
       if (status.ok()) {

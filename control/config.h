@@ -48,6 +48,7 @@ struct VesConfig {
   size_t fdb_limit = 65536;                    // MACs of the VES
   absl::optional<size_t> vport_fdb_limit;      // of each vPort, local or remote; default: only the VES's limit
   FloodMode flood = FloodMode::kGroup;         // "flood = \"group\"" or "replicate", which needs `announce`
+  size_t queues = 1;                           // of its queue pair, each with a forwarder; not in the file
   bool announce = true;                        // speak the vPort protocol; false: be learned from traffic only
   MoveDamper::Options damping;                 // "move_damping", "damping_moves", "damping_window", "damping_freeze"
   int line = 0;                                // of its table in the file

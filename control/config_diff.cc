@@ -31,6 +31,7 @@ bool ChangesInPlace(VesConfig before, const VesConfig& after) {
   before.fdb_limit = after.fdb_limit;
   before.vport_fdb_limit = after.vport_fdb_limit;
   before.damping = after.damping;
+  before.queues = after.queues;
   return Same(before, after);
 }
 

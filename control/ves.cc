@@ -15,13 +15,6 @@ namespace {
 
 constexpr absl::Duration kAgeInterval = absl::Seconds(1);
 constexpr absl::Duration kReclaimInterval = absl::Seconds(10);
-constexpr int kPuntsPerTurn = 256;
-// Packet buffers: full send and receive queues of the QP, two batches in the forwarder, whose last frames may be large, and all
-// frames that wait for a path or for segments.
-constexpr size_t kBuffers =
-    512 + 512 + 2 * (Forwarder::kBatch + kMaxSegments) + HeldFrames::kMaxBuffers + Forwarder::kReassemblyBuffers;
-// Sized for the largest InfiniBand MTU, not the port's present one: the port may come up with a larger MTU later.
-const size_t kLargestFrame = MtuBytes(static_cast<uint8_t>(IbMtu::k4096)) - kEoibHeaderSize;
 // How long to hold a frame for a new RoCE peer: longer than the kernel's neighbour discovery may take.
 constexpr absl::Duration kHoldOnEthernet = absl::Seconds(3);
 
@@ -75,24 +68,19 @@ PathResolver::Source PathSource(const FabricPort::Resources& fabric, const Group
 
 }  // namespace
 
-Ves::Ves(const VesConfig& config, const Context& context, std::unique_ptr<BufferPool> pool, const Gid& gid)
+Ves::Ves(const VesConfig& config, const Context& context, const HcaPortInfo& port)
     : config_(config),
       context_(context),
-      pool_(std::move(pool)),
+      gid_(port.gid),
       fdb_(FdbOptionsOf(config), context.fabric.clock),
       journal_(config.name, &fdb_, &directory_, context.fabric.clock, [this](VPortId vport) { return Behind(vport); }),
+      forwarding_(ForwardingOf(config, context, port, &floods_)),
       damped_log_(context.fabric.clock, 10, absl::Seconds(6)),
-      queue_pair_({"VES " + config.name, config.pkey, {.qkey = QKeyOf(config)}}, context.fabric, pool_.get(), gid),
-      announcer_(&config_.vlans, &vports_, &injected_, context.fabric.clock),
       next_age_(context.fabric.clock->Now() + kAgeInterval),
       next_reclaim_(context.fabric.clock->Now() + kReclaimInterval) {}
 
-absl::StatusOr<std::unique_ptr<Ves>> Ves::Create(const VesConfig& config, const Context& context) {
-  const absl::StatusOr<HcaPortInfo> port = context.fabric.hca->QueryPort();
-  if (!port.ok()) return port.status();
-  auto pool = BufferPool::Create(context.fabric.hca, context.fabric.pd, kBuffers, kLargestFrame);
-  if (!pool.ok()) return pool.status();
-  auto ves = std::unique_ptr<Ves>(new Ves(config, context, *std::move(pool), port->gid));
+Forwarder::Options Ves::ForwardingOf(const VesConfig& config, const Context& context, const HcaPortInfo& port,
+                                     FloodList* floods) {
   Forwarder::Options options;
   options.vlans = config.vlans;
   options.group_fwd_mask = config.group_fwd_mask;
@@ -100,29 +88,38 @@ absl::StatusOr<std::unique_ptr<Ves>> Ves::Create(const VesConfig& config, const 
   options.flood_mgid = FloodMgid(config.pkey);
   options.message_source = MessageSource(context.identity.id);
   options.flow_seed = SystemRandom();
-  if (port->ethernet_link_layer) options.hold = kHoldOnEthernet;
-  if (ves->replicates()) options.floods = &ves->floods_;
-  ves->forwarder_ =
-      std::make_unique<Forwarder>(options,
-                                  Forwarder::Dependencies{ves->pool_.get(), &ves->fdb_, &ves->directory_, &ves->punts_,
-                                                          &ves->messages_, &ves->injected_, context.fabric.clock},
-                                  Forwarder::Uplink());
-  ves->forwarder_->SetMtu(static_cast<uint32_t>(MtuBytes(MtuCodeUntilJoined(*port))) - kEoibHeaderSize);
+  if (port.ethernet_link_layer) options.hold = kHoldOnEthernet;
+  if (config.flood == FloodMode::kReplicate) options.floods = floods;
+  return options;
+}
+
+absl::StatusOr<std::unique_ptr<Ves>> Ves::Create(const VesConfig& config, const Context& context) {
+  const absl::StatusOr<HcaPortInfo> port = context.fabric.hca->QueryPort();
+  if (!port.ok()) return port.status();
+  auto ves = std::unique_ptr<Ves>(new Ves(config, context, *port));
+  auto first = ves->MakeQueue();
+  if (!first.ok()) return first.status();
+  ves->queues_.push_back(*std::move(first));
+  ves->forwarder()->SetMtu(static_cast<uint32_t>(MtuBytes(MtuCodeUntilJoined(*port))) - kEoibHeaderSize);
   Ves* self = ves.get();
-  ves->resolver_ = std::make_unique<PathResolver>(PathSource(context.fabric, config.group), context.fabric.handles,
-                                                  &ves->directory_, context.fabric.clock, port->gid, config.pkey, [self] {
-                                                    self->injected_.RetryHeld();
-                                                    self->injected_.Notify();
-                                                  });
+  ves->announcer_ = std::make_unique<RarpAnnouncer>(&ves->config_.vlans, &ves->vports_, &ves->queues_.front()->injected,
+                                                    context.fabric.clock);
+  ves->resolver_ =
+      std::make_unique<PathResolver>(PathSource(context.fabric, config.group), context.fabric.handles, &ves->directory_,
+                                     context.fabric.clock, port->gid, config.pkey, [self] { self->RetryHeld(); });
   ves->protocol_ = std::make_unique<VesProtocol>(
       context.identity, context.host,
-      VesProtocol::Dependencies{&ves->fdb_, &ves->directory_, ves->resolver_.get(), &ves->injected_, &ves->journal_,
-                                context.fabric.clock, options.floods});
+      VesProtocol::Dependencies{&ves->fdb_, &ves->directory_, ves->resolver_.get(),
+                                [self](const PeerAddress& own) { return self->InjectedAt(own); }, [self] { self->RetryHeld(); },
+                                &ves->journal_, context.fabric.clock, ves->forwarding_.floods});
   ves->out_of_service_ =
       std::make_unique<OutOfService>(config.name, OutOfService::Dependencies{&ves->fdb_, &ves->directory_, ves->resolver_.get(),
                                                                              ves->protocol_.get(), context.fabric.clock});
-  ves->MakeGroup(options.flood_mgid);
+  ves->MakeGroup(ves->forwarding_.flood_mgid);
   if (absl::Status status = ves->Rebuild(); !status.ok()) return status;
+  while (ves->queues() < QueuesOf(config)) {
+    if (absl::Status status = ves->AddQueue(); !status.ok()) return status;
+  }
   return ves;
 }
 
@@ -159,8 +156,7 @@ Ves::~Ves() {
   out_of_service_.reset();
   protocol_.reset();
   resolver_.reset();
-  forwarder_.reset();  // before the queue pair, on which it posts
-  queue_pair_.Drop();
+  queues_.clear();
 }
 
 void Ves::Refresh(RefreshDepth depth) {
@@ -182,14 +178,13 @@ void Ves::OnPortDown(absl::string_view why) {
 }
 
 absl::Status Ves::Rebuild() {
-  const absl::Status status = queue_pair_.Replace([this](UdEndpoint* endpoint) {
-    // The worker is paused, so all three users change together.
-    const PKey pkey = queue_pair_.pkey();
-    forwarder_->Rebind({endpoint, {queue_pair_.gid(), endpoint->qpn()}, !pkey.IsFullMember()});
-    resolver_->SetOwn(queue_pair_.gid(), pkey);
-    group_->Rebind(endpoint, pkey);
-  });
+  // The worker is paused, so all users change together.
+  absl::Status status;
+  for (const auto& queue : queues_) {
+    if (status.ok()) status = ReplaceQueuePair(queue.get());
+  }
   if (!status.ok()) TakeDown(status.message());
+  TellQueues();
   AnnounceAddress();
   return absl::IsNotFound(status) ? absl::OkStatus() : status;  // a missing P_Key is waited for, and is no error
 }
@@ -197,9 +192,11 @@ absl::Status Ves::Rebuild() {
 void Ves::TakeDown(absl::string_view why) {
   if (group_->trouble() != why) LogWarning(absl::StrCat(why, "; VES ", config_.name, " stays down"));
   group_->Lost(why);
-  group_->Rebind(nullptr, queue_pair_.pkey());
-  forwarder_->Rebind({nullptr, {}, !queue_pair_.pkey().IsFullMember()});
-  queue_pair_.Drop();
+  group_->Rebind(nullptr, queue_pair().pkey());
+  for (const auto& queue : queues_) {
+    queue->forwarder->Rebind({nullptr, {}, !queue->queue_pair.pkey().IsFullMember()});
+    queue->queue_pair.Drop();
+  }
 }
 
 void Ves::OnNotice(SmTrap trap, const Gid& gid) {
@@ -218,7 +215,13 @@ void Ves::OnNotice(SmTrap trap, const Gid& gid) {
 }
 
 void Ves::OnGroup(const absl::optional<GroupMembership::Joined>& joined) {
-  forwarder_->SetFloodHandle(joined.has_value() ? joined->ah : AhIndex::None());
+  for (const auto& queue : queues_) {
+    queue->forwarder->SetFloodHandle(joined.has_value() ? joined->ah : AhIndex::None());
+    // The membership sets the Q_Key of the first one.
+    if (queue == queues_.front() || !joined.has_value() || queue->queue_pair.get() == nullptr) continue;
+    const absl::Status status = queue->queue_pair.get()->SetQKey(joined->qkey);
+    if (!status.ok()) LogWarning(status.message());
+  }
   if (carrier_.value_or(false) != joined.has_value()) LogGroup(joined);
   SetCarrier(joined.has_value());
   if (joined.has_value() && adopted_mtu_ != joined->mtu_bytes) AdoptMtu(joined->mtu_bytes);
@@ -230,46 +233,26 @@ void Ves::OnGroup(const absl::optional<GroupMembership::Joined>& joined) {
 void Ves::AnnounceAddress() {
   if (!config_.announce) return;
   const bool can_send = group_->joined().has_value() && has_queue_pair();
-  const absl::optional<PeerAddress> own = can_send ? absl::make_optional(own_address()) : absl::nullopt;
-  protocol_->SetAddress(own, forwarder_->mtu());
-  if (discovery_ != nullptr) discovery_->SetAddress(own);
+  std::vector<PeerAddress> own;
+  for (const auto& queue : queues_) {
+    if (can_send) own.push_back(queue->address());
+  }
+  protocol_->SetAddresses(own, forwarder()->mtu());
+  if (discovery_ != nullptr) discovery_->SetAddress(can_send ? absl::make_optional(own.front()) : absl::nullopt);
 }
 
 // Peers learn our new queue pair or LID from it before they send to the old one.
 void Ves::AnnounceMacs() {
   if (group_->joined().has_value()) {
-    announcer_.Start();
+    announcer_->Start();
   } else {
-    announcer_.Stop();
+    announcer_->Stop();
   }
 }
 
-// A bounded number in each turn: a peer can make the worker punt faster than we handle punts.
-bool Ves::RunPunts() {
-  punts_.Clear();
-  Punt punt;
-  int handled = 0;
-  // Punts come first: a message's sender has a path only after its punt.
-  while (handled < kPuntsPerTurn && punts_.Pop(&punt)) {
-    OnPunt(punt);
-    ++handled;
-  }
-  while (handled < kPuntsPerTurn && messages_.Pop(&message_)) {
-    OnMessage(message_);
-    ++handled;
-  }
-  if (handled == kPuntsPerTurn) {
-    punts_.Notify();  // the loop calls us again
-    return true;
-  }
-  // The worker also notifies the punt queue when its endpoint has failed.
-  if (queue_pair_.NoteFailure()) context_.on_lost();
-  return false;
-}
-
-void Ves::OnMessage(const ControlMessage& message) {
+void Ves::OnMessage(const ControlMessage& message, const PeerAddress& to) {
   if (message.length == 0 || message.payload[0] != VPortSpeaker::kFirstByte) {
-    if (config_.announce) protocol_->OnMessage(message);
+    if (config_.announce) protocol_->OnMessage(message, to);
     return;
   }
   for (const VPort& vport : vports_) {
@@ -281,7 +264,8 @@ void Ves::SendSpeech(absl::Span<const uint8_t> payload) {
   ControlMessage message;
   message.length = static_cast<uint32_t>(payload.size());
   std::copy(payload.begin(), payload.end(), message.payload.begin());
-  if (injected_.Push(message)) injected_.Notify();
+  InjectQueue& injected = queues_.front()->injected;
+  if (injected.Push(message)) injected.Notify();
 }
 
 void Ves::Leave() {
@@ -332,7 +316,7 @@ void Ves::Run() {
   if (discovery_ != nullptr) discovery_->Run();
   context_.fabric.handles->Reap();
   out_of_service_->Run();
-  announcer_.Run();
+  announcer_->Run();
   for (const VPort& vport : vports_) {
     if (vport.speaker != nullptr) vport.speaker->Run(this);
   }
@@ -354,7 +338,7 @@ void Ves::ReclaimVPorts() {
 
 absl::Time Ves::NextDeadline() const {
   const absl::Time discovery = discovery_ != nullptr ? discovery_->NextDeadline() : absl::InfiniteFuture();
-  absl::Time next = std::min({next_age_, announcer_.NextDeadline(), group_->NextDeadline(), resolver_->NextDeadline(),
+  absl::Time next = std::min({next_age_, announcer_->NextDeadline(), group_->NextDeadline(), resolver_->NextDeadline(),
                               protocol_->NextDeadline(), out_of_service_->NextDeadline(), discovery});
   for (const VPort& vport : vports_) {
     if (vport.speaker != nullptr) next = std::min(next, vport.speaker->NextDeadline());

@@ -1,10 +1,13 @@
-// Ves: one VES on this agent. It owns FDB, directory, queue pair and forwarder, and connects the data path to control:
+// Ves: one VES on this agent. It owns FDB, directory and queues (ves_queue.h), and connects the data path to control:
 // membership in the flood group, punts, ageing, traps from the subnet.
 //
-// FabricPort rebuilds it in place when the queue pair must be replaced: interfaces, FDB, paths and held frames stay. While its
+// The first queue is the one that receives from the flood group, and that sends and receives messages. Peers send known unicast
+// to any queue, as the hash of the flow says.
+//
+// FabricPort rebuilds it in place when a queue pair must be replaced: interfaces, FDB, paths and held frames stay. While its
 // P_Key is not in the port's table, it has no queue pair and its interfaces have no carrier.
 //
-// Control thread, except that the forwarder belongs to its worker while that runs.
+// Control thread, except that a forwarder belongs to its worker while that runs.
 #ifndef EOIB_CONTROL_VES_H_
 #define EOIB_CONTROL_VES_H_
 
@@ -25,16 +28,15 @@
 #include "control/fabric_port_client.h"
 #include "control/group_membership.h"
 #include "control/out_of_service.h"
-#include "control/partition_queue_pair.h"
 #include "control/path_resolver.h"
 #include "control/rarp_announcer.h"
 #include "control/service_discovery.h"
 #include "control/ves_journal.h"
 #include "control/ves_protocol.h"
+#include "control/ves_queue.h"
 #include "control/vport.h"
 #include "fdb/fdb.h"
 #include "fdb/vport_directory.h"
-#include "vswitch/fabric/buffer_pool.h"
 #include "vswitch/forwarder.h"
 
 namespace eoib {
@@ -48,6 +50,8 @@ inline QKey QKeyOf(const VesConfig& config) { return config.qkey.value_or(QKey(0
 
 class Ves final : public FabricPortClient {
  public:
+  static constexpr size_t kMaxQueues = VPortDirectory::kMaxAddresses;
+
   // Shared by all VESes of an agent, and outlives them.
   struct Context {
     FabricPort::Resources fabric;
@@ -75,6 +79,10 @@ class Ves final : public FabricPortClient {
   // While the worker does not run. Flushes what is behind the vPort, tells the other agents, and returns it, with its
   // interface.
   VPort RemoveVPort(const std::string& name);
+  // The number of queues that a VES with this configuration has. One that runs does not give queues up.
+  static size_t QueuesOf(const VesConfig& config);
+  // Adds a queue, while the worker does not run. All vPorts have make_queue. After an error there is none more.
+  absl::Status AddQueue();
   // Takes over the keys of `config` that change in place (ConfigDiff), while the worker does not run.
   void Change(const VesConfig& config);
 
@@ -93,27 +101,33 @@ class Ves final : public FabricPortClient {
   void Refresh(RefreshDepth depth) override;
   void OnPortDown(absl::string_view why) override;
   void OnNotice(SmTrap trap, const Gid& gid) override;
-  void NoteLoss(const ibv_async_event& event) override { queue_pair_.NoteLoss(event); }
-  bool NeedsRebuild() const override { return queue_pair_.NeedsReplacement(); }
-  bool has_queue_pair() const override { return queue_pair_.get() != nullptr; }
+  void NoteLoss(const ibv_async_event& event) override;
+  bool NeedsRebuild() const override;
+  bool has_queue_pair() const override { return queue_pair().get() != nullptr; }
   absl::Status Rebuild() override;
 
-  // Readable when the forwarder has punted; then call RunPunts, which may find that the VES NeedsRebuild.
-  int punt_fd() const { return punts_.fd(); }
+  size_t queues() const { return queues_.size(); }
+  // Readable when the forwarder of a queue has punted; then call RunPunts, which may find that the VES NeedsRebuild.
+  int punt_fd(size_t queue) const { return queues_[queue]->punts.fd(); }
   // Returns whether there may be more.
   bool RunPunts();
 
   const VesConfig& config() const { return config_; }
   const std::vector<VPort>& vports() const { return vports_; }  // in the order of their indexes
-  Forwarder* forwarder() { return forwarder_.get(); }
-  const Forwarder& forwarder() const { return *forwarder_; }
+  Forwarder* forwarder(size_t queue = 0) { return queues_[queue]->forwarder.get(); }
+  const Forwarder& forwarder() const { return *queues_.front()->forwarder; }
+  // Sums over all queues.
+  ForwarderCounters counters() const;
+  PortCounters CountersOf(const VPort& vport) const;
+  size_t Buffers(BufferPool::State state) const;
   const GroupMembership& group() const { return *group_; }
-  const PartitionQueuePair& queue_pair() const { return queue_pair_; }
+  const PartitionQueuePair& queue_pair() const { return queues_.front()->queue_pair; }
+  // Of all queues, for the operator: "0x48 0x49", or "none".
+  std::string QpnText() const;
   // The P_Key is checked on InfiniBand only.
   bool checks_pkey() const { return context_.fabric.sa != nullptr; }
   Fdb* fdb() { return &fdb_; }
   const Fdb& fdb() const { return fdb_; }
-  const BufferPool& pool() const { return *pool_; }
   bool carrier() const { return carrier_.value_or(false); }
   const Clock& clock() const { return *context_.fabric.clock; }
   VPortDirectory* directory() { return &directory_; }
@@ -137,16 +151,26 @@ class Ves final : public FabricPortClient {
   const std::string& host() const { return context_.host; }
 
  private:
-  Ves(const VesConfig& config, const Context& context, std::unique_ptr<BufferPool> pool, const Gid& gid);
+  Ves(const VesConfig& config, const Context& context, const HcaPortInfo& port);
+
+  absl::StatusOr<std::unique_ptr<VesQueue>> MakeQueue();
+  absl::Status ReplaceQueuePair(VesQueue* queue);
+  void TellQueues();
+  void AddToFurtherQueues(VPort* vport);
+  void RemoveFromQueues(uint32_t index);
+  void RetryHeld();
+  InjectQueue* InjectedAt(const PeerAddress& own);
+  void RunPuntsOf(VesQueue* queue, int* handled);
+  static Forwarder::Options ForwardingOf(const VesConfig& config, const Context& context, const HcaPortInfo& port,
+                                         FloodList* floods);
 
   bool replicates() const { return config_.flood == FloodMode::kReplicate; }
   void MakeGroup(const Mgid& mgid);
   void OnPunt(const Punt& punt);
-  void OnMessage(const ControlMessage& message);
+  void OnMessage(const ControlMessage& message, const PeerAddress& to);
   void TakeDown(absl::string_view why);
   void ReclaimVPorts();
 
-  PeerAddress own_address() const { return {queue_pair_.gid(), queue_pair_.get()->qpn()}; }
   void OnGroup(const absl::optional<GroupMembership::Joined>& joined);
   void AdoptMtu(int group_mtu_bytes);
   void AnnounceAddress();
@@ -160,7 +184,7 @@ class Ves final : public FabricPortClient {
 
   VesConfig config_;
   const Context context_;
-  const std::unique_ptr<BufferPool> pool_;
+  const Gid gid_;
   bool running_ = false;          // between Start and Stop
   bool announced_ = false;        // the interfaces' MACs, since the last join or renewal
   absl::optional<bool> carrier_;  // of the interfaces; nullopt: unknown, or they differ
@@ -168,17 +192,14 @@ class Ves final : public FabricPortClient {
   Fdb fdb_;
   VPortDirectory directory_;
   VesJournal journal_;
-  PuntQueue punts_;
-  ReceivedMessages messages_;
-  InjectQueue injected_;
-  FloodList floods_;        // used if the VES replicates
+  FloodList floods_;  // used if the VES replicates
+  const Forwarder::Options forwarding_;
   ControlMessage message_;  // the one that is being handled
   LogLimiter damped_log_;
-  uint64_t damped_logged_ = 0;     // the count of damped moves at the last log line
-  PartitionQueuePair queue_pair_;  // empty while the VES is down
+  uint64_t damped_logged_ = 0;  // the count of damped moves at the last log line
   std::vector<VPort> vports_;
-  RarpAnnouncer announcer_;
-  std::unique_ptr<Forwarder> forwarder_;  // destroyed before vports_: it refers to their ports
+  std::vector<std::unique_ptr<VesQueue>> queues_;  // destroyed before vports_: the forwarders refer to their ports
+  std::unique_ptr<RarpAnnouncer> announcer_;
   std::unique_ptr<PathResolver> resolver_;
   std::unique_ptr<VesProtocol> protocol_;
   std::unique_ptr<OutOfService> out_of_service_;

@@ -84,7 +84,7 @@ Json VesSummary(const Ves& ves) {
   return {{"name", ves.config().name},
           {"pkey", ves.queue_pair().pkey().ToString()},
           {"membership", Membership(ves)},
-          {"qpn", ves.queue_pair().QpnText()},
+          {"qpn", ves.QpnText()},
           {"vlans", ves.config().vlans.ToString()},
           {"mtu", ves.forwarder().mtu()},
           {"header", ves.config().header == HeaderForm::kAlternative ? "xve" : "eoib"},
@@ -113,7 +113,7 @@ std::string GroupText(const Json& ves) { return absl::StrCat("VES ", TextOf(ves,
 // ---- stats, drops -----------------------------------------------------------------------------------------------------
 
 Json Counters(const Ves& ves) {
-  const ForwarderCounters& counters = ves.forwarder().counters();
+  const ForwarderCounters counters = ves.counters();
   Json json;
 #define EOIB_X(member, help) json[#member] = counters.member.value();
   EOIB_FORWARDER_COUNTERS(EOIB_X)
@@ -152,9 +152,10 @@ std::string StatsText(const Json& ves) {
 }
 
 Json DropsJson(const Ves& ves) {
+  const ForwarderCounters counters = ves.counters();
   Json drops = Json::array();
   for (size_t i = 0; i < kDropReasons; ++i) {
-    const uint64_t count = ves.forwarder().counters().drops[i].value();
+    const uint64_t count = counters.drops[i].value();
     if (count == 0) continue;  // there are many reasons, and few of them occur
     drops.push_back(ExplainedCounter(kDropReasonInfo[i].label, count, kDropReasonInfo[i].help));
   }

@@ -12,7 +12,7 @@ namespace {
 using Labels = MetricSet::Labels;
 
 void CollectCounters(const Ves& ves, const Labels& labels, MetricSet* metrics) {
-  const ForwarderCounters& forwarder = ves.forwarder().counters();
+  const ForwarderCounters forwarder = ves.counters();
 #define EOIB_X(member, help) metrics->Counter("forwarder_" #member, help, labels, forwarder.member.value());
   EOIB_FORWARDER_COUNTERS(EOIB_X)
 #undef EOIB_X
@@ -28,18 +28,19 @@ void CollectCounters(const Ves& ves, const Labels& labels, MetricSet* metrics) {
 
 // All reasons, also those that have not occurred: Prometheus sees the first increment of a series only if it knew its zero.
 void CollectDrops(const Ves& ves, MetricSet* metrics) {
+  const ForwarderCounters counters = ves.counters();
   for (size_t i = 0; i < kDropReasons; ++i) {
     const DropReasonInfo& info = kDropReasonInfo[i];
     metrics->Counter(
         "drops", "dropped frames (side ingress) and copies of frames (side egress); eoibctl drops explains each reason",
         {{"ves", ves.config().name}, {"side", info.side == DropSide::kIngress ? "ingress" : "egress"}, {"reason", info.label}},
-        ves.forwarder().counters().drops[i].value());
+        counters.drops[i].value());
   }
 }
 
 void CollectVPort(const Ves& ves, const VPort& vport, MetricSet* metrics) {
   const Labels labels = {{"ves", ves.config().name}, {"vport", vport.config.name}};
-  const PortCounters& counters = *ves.forwarder().ports()[vport.index].counters;
+  const PortCounters counters = ves.CountersOf(vport);
 #define EOIB_X(member, help) metrics->Counter("vport_" #member, help, labels, counters.member.value());
   EOIB_VPORT_COUNTERS(EOIB_X)
 #undef EOIB_X
@@ -65,7 +66,7 @@ void CollectBuffers(const Ves& ves, MetricSet* metrics) {
     metrics->Gauge("ves_buffers",
                    "buffers of the VES: free, in the worker's batch, posted for receives, in flight in sends, held for a path "
                    "or for other segments",
-                   {{"ves", ves.config().name}, {"state", name}}, static_cast<double>(ves.pool().count(state)));
+                   {{"ves", ves.config().name}, {"state", name}}, static_cast<double>(ves.Buffers(state)));
   }
 }
 
@@ -77,7 +78,7 @@ void CollectGauges(const Ves& ves, const Labels& labels, MetricSet* metrics) {
                  ves.forwarder().mtu());
   metrics->Gauge("ves_vports", "vPorts of this host", labels, static_cast<double>(ves.vports().size()));
   metrics->Gauge("ves_copies_under_way", "copies of frames that wait for a path or for the completion of their send", labels,
-                 static_cast<double>(ves.forwarder().counters().UnderWay()));
+                 static_cast<double>(ves.counters().UnderWay()));
   metrics->Gauge("fdb_entries", "MACs in the forwarding database", labels, static_cast<double>(ves.fdb().size()));
   metrics->Gauge("fdb_entries_limit", "the VES's fdb_limit", labels, static_cast<double>(ves.config().fdb_limit));
 }

@@ -44,7 +44,8 @@ VesProtocol::VesProtocol(const AgentIdentity& identity, const std::string& host,
     : fdb_(dependencies.fdb),
       directory_(dependencies.directory),
       resolver_(dependencies.resolver),
-      injected_(dependencies.injected),
+      injected_at_(dependencies.injected_at),
+      retry_held_(dependencies.retry_held),
       journal_(dependencies.journal),
       clock_(dependencies.clock),
       engine_({identity.id, identity.incarnation, host, capabilities_, kLargestMessage}, this, clock_, SystemRandom),
@@ -66,13 +67,15 @@ void VesProtocol::RemoveVPort(const VPort& vport, VPortId id) {
   engine_.RemoveVPort(ToAnnounced(vport).id);
 }
 
-void VesProtocol::SetAddress(const absl::optional<PeerAddress>& own, uint32_t mtu) {
+void VesProtocol::SetAddresses(const std::vector<PeerAddress>& own, uint32_t mtu) {
   capabilities_.mtu = mtu;
   engine_.SetCapabilities(capabilities_);
   engine_.SetLargestMessage(std::min<size_t>(kLargestMessage, mtu - kEthernetHeaderSize));
   std::vector<AgentAddress> addresses;
-  if (own) addresses.push_back({*own, /*receives_groups=*/floods_ == nullptr});
-  if (own) restored_.OnAddress();
+  for (const PeerAddress& address : own) {
+    addresses.push_back({address, /*receives_groups=*/addresses.empty() && floods_ == nullptr});
+  }
+  if (!own.empty()) restored_.OnAddress();
   engine_.SetAddresses(addresses);
   engine_.Run();
 }
@@ -81,8 +84,8 @@ void VesProtocol::Leave() { engine_.Leave(); }
 
 // ---- From the worker --------------------------------------------------------------------------------------------------
 
-void VesProtocol::OnMessage(const ControlMessage& message) {
-  engine_.Receive({message.payload.data(), message.length}, message.peer, message.by_group);
+void VesProtocol::OnMessage(const ControlMessage& message, const PeerAddress& to) {
+  engine_.Receive({message.payload.data(), message.length}, message.peer, message.by_group, to);
   engine_.Run();
 }
 
@@ -169,7 +172,7 @@ void VesProtocol::PublishFloods() {
   floods_->Publish(std::move(entries));
 }
 
-// An agent has one address in a VES today, so the traffic of its vPort is that of its address.
+// The addresses of an agent are the queues of one process, so what is heard from one is a sign of life of all.
 void VesProtocol::NoteTraffic() {
   traffic_at_ = clock_->Now() + kTrafficInterval;
   for (auto& [id, peer] : peers_) LogGroup(*engine_.agents().at(id), &peer);
@@ -214,22 +217,23 @@ absl::Time VesProtocol::NextDeadline() const {
 
 // ---- From the engine --------------------------------------------------------------------------------------------------
 
-void VesProtocol::SendTo(const PeerAddress& peer, const std::vector<uint8_t>& payload) {
+void VesProtocol::SendTo(const PeerAddress& peer, const PeerAddress& from, const std::vector<uint8_t>& payload) {
   VPortId vport = directory_->Find(peer);
   if (vport.IsNone()) vport = directory_->Intern(peer);
   if (vport.IsNone()) return;
   // A peer that was not heard yet may have no path. This message is lost then, and a later one finds it.
   if (directory_->Get(vport).ah.IsNone()) resolver_->OnPunt({.kind = Punt::Kind::kUnresolved, .vport = vport});
-  Send(vport, payload);
+  Send(vport, from, payload);
 }
 
 // A message that finds the queue full is lost, as on the wire; the protocol repeats it.
-void VesProtocol::Send(VPortId vport, const std::vector<uint8_t>& payload) {
+void VesProtocol::Send(VPortId vport, const PeerAddress& from, const std::vector<uint8_t>& payload) {
   ControlMessage message;
   message.vport = vport;
   message.length = static_cast<uint32_t>(payload.size());
   std::copy(payload.begin(), payload.end(), message.payload.begin());
-  if (injected_->Push(message)) injected_->Notify();
+  InjectQueue* const injected = injected_at_(from);
+  if (injected->Push(message)) injected->Notify();
 }
 
 void VesProtocol::OnAgent(const RemoteAgent& agent) {
@@ -271,7 +275,7 @@ bool VesProtocol::Publish(const RemoteAgent& agent, VPortId vport) {
   }
   // Also when resolved: the resolver has to know that this vPort uses the path.
   resolver_->OnPunt({.kind = Punt::Kind::kUnresolved, .vport = vport});
-  if (resolved) injected_->RetryHeld();
+  if (resolved) retry_held_();
   return true;
 }
 

@@ -7,6 +7,7 @@
 #define EOIB_CONTROL_VES_PROTOCOL_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -53,7 +54,9 @@ class VesProtocol final : private ProtocolEvents {
     Fdb* fdb;
     VPortDirectory* directory;
     PathResolver* resolver;
-    InjectQueue* injected;
+    // Messages from our address `from` leave there; those to the group from PeerAddress().
+    std::function<InjectQueue*(const PeerAddress& from)> injected_at;
+    std::function<void()> retry_held;  // paths to peers changed
     VesJournal* journal;
     const Clock* clock;
     FloodList* floods = nullptr;  // gets all agents and their VLANs; null: the VES floods through its group
@@ -64,13 +67,14 @@ class VesProtocol final : private ProtocolEvents {
   // A vPort of ours; the directory knows it as `id`.
   void AddVPort(const VPort& vport, VPortId id);
   void RemoveVPort(const VPort& vport, VPortId id);
-  // The queue pair at which we receive, and the VES MTU. Nothing: the flood group is not joined, so nothing can be sent.
-  void SetAddress(const absl::optional<PeerAddress>& own, uint32_t mtu);
+  // The queue pairs at which we receive, and the VES MTU. The first one sends messages and receives those to the group. Without
+  // any, the flood group is not joined, so nothing can be sent.
+  void SetAddresses(const std::vector<PeerAddress>& own, uint32_t mtu);
   // Tells the others that we stop.
   void Leave();
 
-  // From the worker. The other kinds of punts have no effect.
-  void OnMessage(const ControlMessage& message);
+  // From the worker. The message came to our address `to`. The other kinds of punts have no effect.
+  void OnMessage(const ControlMessage& message, const PeerAddress& to);
   void OnPunt(const Punt& punt);
   // Takes note of the peers that were heard and used. Run calls it regularly.
   void NoteTraffic();
@@ -119,8 +123,8 @@ class VesProtocol final : private ProtocolEvents {
   };
 
   // ProtocolEvents.
-  void SendToGroup(const std::vector<uint8_t>& payload) override { Send(VPortId::None(), payload); }
-  void SendTo(const PeerAddress& peer, const std::vector<uint8_t>& payload) override;
+  void SendToGroup(const std::vector<uint8_t>& payload) override { Send(VPortId::None(), PeerAddress(), payload); }
+  void SendTo(const PeerAddress& peer, const PeerAddress& from, const std::vector<uint8_t>& payload) override;
   void OnAgent(const RemoteAgent& agent) override;
   void OnAgentGone(const RemoteAgent& agent) override;
   void OnMac(FdbKey key, const MacClaim& claim) override;
@@ -130,7 +134,7 @@ class VesProtocol final : private ProtocolEvents {
   void OnQuestioned(FdbKey key) override { local_.OnContested(key); }
   void OnNotBehind(FdbKey key, const AgentId& agent) override;
 
-  void Send(VPortId vport, const std::vector<uint8_t>& payload);
+  void Send(VPortId vport, const PeerAddress& from, const std::vector<uint8_t>& payload);
   VPortId VPortFor(const RemoteAgent& agent, const PeerAddress& address);
   bool Publish(const RemoteAgent& agent, VPortId vport);
   void LogChange(const RemoteAgent& agent, const Peer& before);
@@ -145,7 +149,8 @@ class VesProtocol final : private ProtocolEvents {
   Fdb* const fdb_;
   VPortDirectory* const directory_;
   PathResolver* const resolver_;
-  InjectQueue* const injected_;
+  const std::function<InjectQueue*(const PeerAddress& from)> injected_at_;
+  const std::function<void()> retry_held_;
   VesJournal* const journal_;
   const Clock* const clock_;
   AgentCapabilities capabilities_{.segments = VPortCapabilities::kMaxSegments};

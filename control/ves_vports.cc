@@ -24,8 +24,8 @@ absl::Status Ves::Check(const VPort& vport) const {
 absl::Status Ves::AddVPort(VPort* vport) {
   if (absl::Status status = Check(*vport); !status.ok()) return status;
   const MacAddr pinned = vport->config.pin_mac ? vport->port->mac() : MacAddr();
-  vport->index = forwarder_->AddPort(vport->port.get(), vport->config.vlan, pinned);
-  const VPortId id = forwarder_->ports()[vport->index].vport;
+  vport->index = forwarder()->AddPort(vport->port.get(), vport->config.vlan, pinned);
+  const VPortId id = forwarder()->ports()[vport->index].vport;
   absl::Status status;
   if (id.IsNone()) {
     status = absl::ResourceExhaustedError(absl::StrCat("VES ", config_.name, ": no room for vPort ", vport->config.name));
@@ -37,9 +37,10 @@ absl::Status Ves::AddVPort(VPort* vport) {
     if (!status.ok()) status = absl::Status(status.code(), absl::StrCat("vPort ", vport->config.name, ": ", status.message()));
   }
   if (!status.ok()) {
-    forwarder_->RemovePort(vport->index);
+    forwarder()->RemovePort(vport->index);
     return status;
   }
+  AddToFurtherQueues(vport);
   protocol_->AddVPort(*vport, id);
   const auto at = std::upper_bound(vports_.begin(), vports_.end(), vport->index,
                                    [](uint32_t index, const VPort& other) { return index < other.index; });
@@ -55,13 +56,13 @@ void Ves::SetUpVPorts(absl::FunctionRef<bool(const VPort& vport)> concerned) {
     SetUp(&vport);
     indexes.push_back(vport.index);
   }
-  if (!indexes.empty() && group_->joined().has_value()) announcer_.Start(indexes);
+  if (!indexes.empty() && group_->joined().has_value()) announcer_->Start(indexes);
 }
 
 // Brings a new interface into the state of the others.
 void Ves::SetUp(VPort* vport) {
   if (!running_) return;
-  const uint32_t mtu = forwarder_->mtu();
+  const uint32_t mtu = forwarder()->mtu();
   absl::Status status = vport->set_mtu(InterfaceMtu(vport->config));
   if (vport->limit_super_frames != nullptr) status.Update(vport->limit_super_frames(mtu));
   status.Update(vport->set_link(group_->joined().has_value()));
@@ -89,8 +90,8 @@ VPort Ves::RemoveVPort(const std::string& name) {
   while (RunPunts()) {  // they may name it
   }
   if (at->speaker != nullptr) at->speaker->Leave(this);
-  protocol_->RemoveVPort(*at, forwarder_->ports()[at->index].vport);
-  forwarder_->RemovePort(at->index);
+  protocol_->RemoveVPort(*at, forwarder()->ports()[at->index].vport);
+  RemoveFromQueues(at->index);
   VPort vport = std::move(*at);
   vports_.erase(at);
   if (running_ && vports_.empty()) {
@@ -143,16 +144,16 @@ void Ves::SetCarrier(bool up) {
 // A larger configured MTU than the VES's is cut, so that the interface sends nothing that the forwarder must drop. But segments
 // carry larger frames.
 int Ves::InterfaceMtu(const VPortConfig& vport) const {
-  const int largest = static_cast<int>(forwarder_->mtu()) - kNetdevOverhead;
+  const int largest = static_cast<int>(forwarder().mtu()) - kNetdevOverhead;
   const bool in_segments = (vport.type == "tap" || vport.type == "vhost-user") && config_.SendsSegments();
-  const int limit = in_segments ? static_cast<int>(PieceLayout(forwarder_->mtu()).Largest()) - kNetdevOverhead : largest;
+  const int limit = in_segments ? static_cast<int>(PieceLayout(forwarder().mtu()).Largest()) - kNetdevOverhead : largest;
   return std::min(vport.mtu.value_or(largest), limit);
 }
 
 void Ves::AdoptMtu(int group_mtu_bytes) {
   adopted_mtu_ = group_mtu_bytes;  // OnGroup skips an unchanged MTU, so a smaller one set by the operator stays
   const int mtu = group_mtu_bytes - static_cast<int>(kEoibHeaderSize);
-  forwarder_->SetMtu(static_cast<uint32_t>(mtu));
+  for (const auto& queue : queues_) queue->forwarder->SetMtu(static_cast<uint32_t>(mtu));
   for (VPort& vport : vports_) {
     absl::Status status = vport.set_mtu(InterfaceMtu(vport.config));
     if (vport.limit_super_frames != nullptr) status.Update(vport.limit_super_frames(static_cast<uint32_t>(mtu)));
@@ -168,7 +169,7 @@ void Ves::Change(const VesConfig& config) {
   }
   config_ = config;
   fdb_.Change(FdbOptionsOf(config));
-  forwarder_->SetAdmission(config.vlans, config.group_fwd_mask);
+  for (const auto& queue : queues_) queue->forwarder->SetAdmission(config.vlans, config.group_fwd_mask);
 }
 
 Fdb::Options Ves::FdbOptionsOf(const VesConfig& config) const {

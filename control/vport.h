@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -20,9 +21,12 @@ struct VPort {
   VPortConfig config;
   std::shared_ptr<void> companion;  // an object that `port` uses, destroyed after it; may be null
   std::unique_ptr<Port> port;
-  VPortSpeaker* speaker = nullptr;  // null, or a part of `companion`
-  uint32_t index = 0;               // of the port in the forwarder
-  bool is_new = false;              // the interface was made for this vPort, not found
+  std::vector<std::unique_ptr<Port>> further_ports = {};  // those of the VES's other queues
+  VPortSpeaker* speaker = nullptr;                        // null, or a part of `companion`
+  uint32_t index = 0;                                     // of the port in the forwarder
+  bool is_new = false;                                    // the interface was made for this vPort, not found
+  // Null, or makes the port of the VES's next queue. A VES with several queues needs it.
+  std::function<std::unique_ptr<Port>()> make_queue = nullptr;
   std::function<absl::Status(int mtu)> set_mtu;
   std::function<absl::Status(bool up)> set_link;
   // Null, or limits the interface's super-frames to those that segments carry at this VES MTU.

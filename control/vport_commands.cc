@@ -188,7 +188,7 @@ std::string VPortText(const Json& vport) {
 }
 
 Json VPortCounters(const Ves& ves, const VPort& vport) {
-  const PortCounters& counters = *ves.forwarder().ports()[vport.index].counters;
+  const PortCounters counters = ves.CountersOf(vport);
   return {{"received", counters.received.value()},
           {"received_bytes", counters.received_bytes.value()},
           {"transmitted", counters.transmitted.value()},

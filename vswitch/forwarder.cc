@@ -9,6 +9,16 @@
 #include "vswitch/wire/segment_extension.h"
 
 namespace eoib {
+namespace {
+
+LocalPort NoPort() {
+  LocalPort none;
+  none.vlan = {.mode = PortMode::kTrunk, .trunk_vlans = VlanSet::None()};
+  return none;
+}
+
+}  // namespace
+
 Forwarder::Forwarder(const Options& options, const Dependencies& dependencies, const Uplink& uplink)
     : options_(options),
       pool_(dependencies.pool),
@@ -42,14 +52,24 @@ uint32_t Forwarder::AddPort(Port* port, const VlanPolicy& vlan, MacAddr pinned) 
   return index;
 }
 
+void Forwarder::AddFurtherPort(uint32_t index, VPortId vport, Port* port, const VlanPolicy& vlan, MacAddr pinned) {
+  while (ports_.size() <= index) ports_.push_back(NoPort());
+  ports_[index].port = port;
+  ports_[index].vlan = vlan;
+  ports_[index].vport = vport;
+  ports_[index].is_further = true;
+  if (!pinned.IsZero()) learner_.Pin(pinned, vport, vlan);
+}
+
 void Forwarder::RemovePort(uint32_t index) {
   control_.DropFrames();  // they may be for it; control repeats its announcements
   LocalPort& local = ports_[index];
-  fdb_->RemoveVPort(local.vport);
   learner_.Unpin(local.vport);
-  directory_->Remove(local.vport);
-  local = LocalPort();
-  local.vlan = {.mode = PortMode::kTrunk, .trunk_vlans = VlanSet::None()};
+  if (!local.is_further) {
+    fdb_->RemoveVPort(local.vport);
+    directory_->Remove(local.vport);
+  }
+  local = NoPort();
 }
 
 void Forwarder::SetAdmission(const VlanSet& vlans, uint16_t group_fwd_mask) {
@@ -191,11 +211,17 @@ void Forwarder::Decapsulate(size_t received) {
   Passed(Stage::kDecapsulate);
 }
 
+bool Forwarder::IsOwn(const PeerAddress& source) const {
+  if (ABSL_PREDICT_TRUE(source.gid != uplink_.own.gid)) return false;
+  return source.qpn == uplink_.own.qpn ||
+         std::find(other_queues_.begin(), other_queues_.end(), source.qpn) != other_queues_.end();
+}
+
 DropReason Forwarder::DecapsulateOne(const Datagram& datagram, Packet* packet) {
   if (!datagram.ok) return DropReason::kReceiveError;
   if (!datagram.has_grh) return DropReason::kNoGrh;
   // The HCA loops our own multicast back to us.
-  if (datagram.source() == uplink_.own) return DropReason::kOwnMulticast;
+  if (IsOwn(datagram.source())) return DropReason::kOwnMulticast;
   // The flood group is the only one that this version joins.
   if (datagram.dgid.IsMulticast() && datagram.dgid != options_.flood_mgid.gid()) return DropReason::kGroupMismatch;
   uint8_t* frame = pool_->Frame(datagram.buffer);

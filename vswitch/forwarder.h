@@ -1,6 +1,6 @@
-// Forwarder: the data path of one VES on one worker. Frames enter in batches from local ports and from the fabric, and leave to
-// either. ForwardFromPort and ForwardFromFabric in forwarder.cc list the stages, README.md ("The path of a frame") explains
-// them.
+// Forwarder: the data path of one queue of a VES, on one worker. Frames enter in batches from local ports and from the fabric,
+// and leave to either. ForwardFromPort and ForwardFromFabric in forwarder.cc list the stages, README.md ("The path of a frame")
+// explains them.
 //
 // Inside, a frame has its fabric form: VLAN v != 0 carries its 802.1Q tag, VID 0 none (or a priority tag). Ports add access
 // and native tags on entry and remove them on exit.
@@ -52,6 +52,7 @@ struct LocalPort {
   size_t taken = 0;
   size_t taken_bytes = 0;
   bool has_stations = false;  // MACs may have been learned behind it
+  bool is_further = false;    // the vPort belongs to the forwarder of its first queue
 };
 
 class Forwarder {
@@ -95,6 +96,9 @@ class Forwarder {
   // While no worker runs. Returns the port's index. In the VLANs that the port carries, a frame with source `pinned` from
   // anywhere else is dropped; a zero MAC pins nothing.
   uint32_t AddPort(Port* port, const VlanPolicy& vlan, MacAddr pinned = MacAddr());
+  // While no worker runs. Adds the port of another queue of a vPort, with the index and the vPort that the first queue's
+  // forwarder gave it. Remove it before that.
+  void AddFurtherPort(uint32_t index, VPortId vport, Port* port, const VlanPolicy& vlan, MacAddr pinned);
   // While no worker runs. Flushes all that the FDB has of the port, and frees its index. Control has handled all punts.
   void RemovePort(uint32_t index);
   // While no worker runs: the FDB has MACs behind the port that were not learned here.
@@ -121,6 +125,9 @@ class Forwarder {
 
   // While no worker runs: changes to another uplink, or to none. See FabricSender::SetEndpoint.
   void Rebind(const Uplink& uplink);
+  // While no worker runs: the queue pairs of the VES's other queues, at the GID of this one. The HCA loops their multicast
+  // back, too.
+  void SetOtherQueues(const std::vector<Qpn>& queue_pairs) { other_queues_ = queue_pairs; }
 
   UdEndpoint* endpoint() const { return uplink_.endpoint; }
   InjectQueue* injected() const { return control_.injected(); }
@@ -155,6 +162,8 @@ class Forwarder {
   void Resolve(uint32_t ingress);
   void Transmit(uint32_t ingress);
 
+  bool IsOwn(const PeerAddress& source) const;
+
   // Steps of one frame.
   DropReason DecapsulateOne(const Datagram& datagram, Packet* packet);
   bool ReassembleOne(absl::Time now, Packet* packet);
@@ -185,6 +194,7 @@ class Forwarder {
   VPortDirectory* const directory_;
   const Clock* const clock_;
   Uplink uplink_;
+  std::vector<Qpn> other_queues_;
   std::vector<LocalPort> ports_;
   std::atomic<uint32_t> mtu_{0};
   ForwarderCounters counters_;

@@ -21,6 +21,9 @@ namespace eoib {
 // A counter with one writer. Any thread may read.
 class Counter {
  public:
+  Counter() = default;
+  Counter(const Counter& other) : value_(other.value()) {}  // as it is at this moment
+  Counter& operator=(const Counter&) = delete;
   void Add(uint64_t n = 1) { value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed); }
   uint64_t value() const { return value_.load(std::memory_order_relaxed); }
 
@@ -72,6 +75,13 @@ struct ForwarderCounters {
     CountReceived();
     drop(reason).Add();
   }
+  // Adds those of another forwarder.
+  void Add(const ForwarderCounters& other) {
+#define EOIB_X(member, help) member.Add(other.member.value());
+    EOIB_FORWARDER_COUNTERS(EOIB_X)
+#undef EOIB_X
+    for (size_t i = 0; i < kDropReasons; ++i) drops[i].Add(other.drops[i].value());
+  }
   // Copies that have no disposition yet.
   uint64_t UnderWay() const { return egress_copies.value() - transmitted.value() - DropSum(DropSide::kEgress); }
 };
@@ -88,6 +98,12 @@ struct PortCounters {
 #define EOIB_X(member, help) Counter member;
   EOIB_VPORT_COUNTERS(EOIB_X)
 #undef EOIB_X
+  // Adds those of the vPort's port at another forwarder.
+  void Add(const PortCounters& other) {
+#define EOIB_X(member, help) member.Add(other.member.value());
+    EOIB_VPORT_COUNTERS(EOIB_X)
+#undef EOIB_X
+  }
 };
 
 }  // namespace eoib

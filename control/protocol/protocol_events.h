@@ -19,9 +19,10 @@ class ProtocolEvents {
  public:
   virtual ~ProtocolEvents() = default;
 
-  // Sends a message (the payload of a frame of EtherType 0x88b5) to the VES's group, or to one agent.
+  // Sends a message (the payload of a frame of EtherType 0x88b5) to the VES's group, or from our address `from` to one
+  // agent.
   virtual void SendToGroup(const std::vector<uint8_t>& payload) = 0;
-  virtual void SendTo(const PeerAddress& peer, const std::vector<uint8_t>& payload) = 0;
+  virtual void SendTo(const PeerAddress& peer, const PeerAddress& from, const std::vector<uint8_t>& payload) = 0;
 
   // The agent is new, or its addresses in use, their state, its capabilities, its name or its vPorts changed.
   virtual void OnAgent(const RemoteAgent& agent) = 0;

@@ -45,8 +45,8 @@ class ProtocolSimulation {
   struct Events final : ProtocolEvents {
     Events(ProtocolSimulation* simulation, size_t host) : simulation(simulation), host(host) {}
     void SendToGroup(const std::vector<uint8_t>& payload) override { simulation->Multicast(host, payload); }
-    void SendTo(const PeerAddress& peer, const std::vector<uint8_t>& payload) override {
-      simulation->Unicast(host, peer, payload);
+    void SendTo(const PeerAddress& peer, const PeerAddress& from, const std::vector<uint8_t>& payload) override {
+      simulation->Unicast(host, peer, from, payload);
     }
     void OnAgent(const RemoteAgent& agent) override { in_use[agent.id()] = agent.InUse(); }
     void OnAgentGone(const RemoteAgent& agent) override { in_use.erase(agent.id()); }
@@ -79,6 +79,7 @@ class ProtocolSimulation {
     int side = 0;            // of the partition
     bool multicasts = true;  // its group messages arrive
     PeerAddress address;
+    std::vector<PeerAddress> further;  // addresses, of other queues
     std::unique_ptr<Events> events;
     std::unique_ptr<VPortProtocol> engine;  // null: not running
     absl::Time due = absl::InfiniteFuture();
@@ -98,6 +99,18 @@ class ProtocolSimulation {
       }
       Touch(index);
     }
+  }
+
+  // Gives a running host a further address, which receives no groups. Returns it.
+  PeerAddress AddAddress(size_t index) {
+    Host& host = hosts_[index];
+    host.further.push_back({host.gid, Qpn(host.next_qpn++)});
+    by_address_[host.further.back()] = index;
+    std::vector<AgentAddress> addresses = {{host.address, true}};
+    for (const PeerAddress& address : host.further) addresses.push_back({address, false});
+    Engage([&] { host.engine->SetAddresses(addresses); });
+    Touch(index);
+    return host.further.back();
   }
 
   FakeClock& clock() { return clock_; }
@@ -141,6 +154,8 @@ class ProtocolSimulation {
   void Crash(size_t index) {
     Host& host = hosts_[index];
     by_address_.erase(host.address);
+    for (const PeerAddress& address : host.further) by_address_.erase(address);
+    host.further.clear();
     host.engine.reset();
     host.events.reset();
   }
@@ -204,7 +219,7 @@ class ProtocolSimulation {
       Replicate(from, shared);
     } else {
       for (size_t to = 0; to < hosts_.size(); ++to) {
-        if (to != from && hosts_[from].multicasts) Post(from, to, PeerAddress(), shared);
+        if (to != from && hosts_[from].multicasts) Post(hosts_[from].address, from, to, PeerAddress(), shared);
       }
     }
     sending_ += wall_clock_.Now() - begin;
@@ -213,25 +228,27 @@ class ProtocolSimulation {
     for (const auto& [id, agent] : hosts_[from].engine->agents()) {
       for (const auto& [peer, address] : agent->addresses()) {
         const auto to = by_address_.find(peer);
-        if (address.confirmed && to != by_address_.end()) Post(from, to->second, peer, payload);
+        if (address.confirmed && to != by_address_.end()) Post(hosts_[from].address, from, to->second, peer, payload);
       }
     }
   }
-  void Unicast(size_t from, const PeerAddress& peer, const std::vector<uint8_t>& payload) {
+  void Unicast(size_t from, const PeerAddress& peer, const PeerAddress& source, const std::vector<uint8_t>& payload) {
     ++traffic_.unicast_messages;
     traffic_.bytes += payload.size();
     traffic_.largest = std::max(traffic_.largest, payload.size());
     const auto to = by_address_.find(peer);
-    if (to != by_address_.end()) Post(from, to->second, peer, std::make_shared<const std::vector<uint8_t>>(payload));
+    if (to == by_address_.end()) return;
+    Post(source, from, to->second, peer, std::make_shared<const std::vector<uint8_t>>(payload));
   }
-  void Post(size_t from, size_t to, const PeerAddress& to_address, std::shared_ptr<const std::vector<uint8_t>> payload) {
+  void Post(const PeerAddress& source, size_t from, size_t to, const PeerAddress& to_address,
+            std::shared_ptr<const std::vector<uint8_t>> payload) {
     if (hosts_[from].side != hosts_[to].side) return;
     for (int copies = Chance(network_.duplication) ? 2 : 1; copies > 0; --copies) {
       if (Chance(network_.loss)) continue;
       absl::Duration delay = network_.latency;
       if (network_.jitter > absl::ZeroDuration())
         delay += network_.jitter * std::uniform_real_distribution<double>(0, 1)(random_);
-      in_flight_.push({clock_.Now() + delay, order_++, to, to_address, hosts_[from].address, payload});
+      in_flight_.push({clock_.Now() + delay, order_++, to, to_address, source, payload});
     }
   }
   void Deliver() {
@@ -240,10 +257,10 @@ class ProtocolSimulation {
       in_flight_.pop();
       Host& host = hosts_[message.to];
       const bool by_group = message.to_address == PeerAddress();
-      if (host.engine == nullptr || (!by_group && host.address != message.to_address)) continue;
+      if (host.engine == nullptr || (!by_group && !by_address_.contains(message.to_address))) continue;
       ++traffic_.copies;
       traffic_.copied_bytes += message.payload->size();
-      Engage([&] { host.engine->Receive(*message.payload, message.from, by_group); });
+      Engage([&] { host.engine->Receive(*message.payload, message.from, by_group, message.to_address); });
       touched_.push_back(message.to);
     }
   }

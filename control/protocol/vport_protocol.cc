@@ -37,7 +37,7 @@ VPortProtocol::VPortProtocol(const Options& options, ProtocolEvents* events, con
 void VPortProtocol::Send(const PeerAddress& peer, const VPortMessage& message) {
   if (!own_.has_address() || peer == PeerAddress()) return;
   ++counters_.unicast_messages;
-  events_->SendTo(peer, EncodeVPortMessage(message));
+  events_->SendTo(peer, message.sender, EncodeVPortMessage(message));
 }
 
 void VPortProtocol::SetAddresses(const std::vector<AgentAddress>& addresses) {

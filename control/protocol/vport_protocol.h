@@ -58,7 +58,8 @@ class VPortProtocol {
   VPortProtocol(const VPortProtocol&) = delete;
   VPortProtocol& operator=(const VPortProtocol&) = delete;
 
-  // Our state. The first address is the one that messages are sent from; without addresses nothing is sent.
+  // Our state. The first address is the one that messages are sent from, except answers to probes; without addresses nothing is
+  // sent.
   void SetAddresses(const std::vector<AgentAddress>& addresses);
   void SetLargestMessage(size_t bytes) { own_.SetLargest(bytes); }
   void SetCapabilities(const AgentCapabilities& capabilities) { own_.SetHost(host_, capabilities); }
@@ -70,8 +71,9 @@ class VPortProtocol {
   // Tells all that we leave.
   void Leave();
 
-  // A message came from `source`.
-  void Receive(absl::Span<const uint8_t> payload, const PeerAddress& source, bool by_group);
+  // A message came from `source` to `to`, an address of ours. A probe is answered from there, which proves that the address is
+  // ours. `to` may be zero: the first one.
+  void Receive(absl::Span<const uint8_t> payload, const PeerAddress& source, bool by_group, const PeerAddress& to = {});
   // Frames came from, or were sent to, an address of an agent since the last call.
   void NoteHeard(const PeerAddress& peer);
   void NoteSent(const PeerAddress& peer);
@@ -103,7 +105,8 @@ class VPortProtocol {
   void CheckGroup(RemoteAgent* agent);
   void Sweep();
 
-  void Handle(const VPortMessage& message, const PeerAddress& source, bool by_group, RemoteAgent* agent);
+  void Handle(const VPortMessage& message, const PeerAddress& source, bool by_group, const PeerAddress& to, RemoteAgent* agent);
+  void AnswerProbe(const VPortMessage& probe, const PeerAddress& source, const PeerAddress& to, const RemoteAgent& agent);
   void HandleRequest(const VPortMessage& message, const PeerAddress& source, bool by_group, const RemoteAgent& agent);
   bool TakeState(const VPortMessage& message, RemoteAgent* agent);
   void HandleReply(const VPortMessage& message, RemoteAgent* agent);

@@ -9,7 +9,8 @@ constexpr absl::Duration kRequestSpread = absl::Milliseconds(100);
 
 }  // namespace
 
-void VPortProtocol::Receive(absl::Span<const uint8_t> payload, const PeerAddress& source, bool by_group) {
+void VPortProtocol::Receive(absl::Span<const uint8_t> payload, const PeerAddress& source, bool by_group,
+                            const PeerAddress& to) {
   ++counters_.received;
   const absl::StatusOr<VPortMessage> message = DecodeVPortMessage(payload);
   if (!message.ok()) {
@@ -23,10 +24,11 @@ void VPortProtocol::Receive(absl::Span<const uint8_t> payload, const PeerAddress
   RemoteAgent* const agent = senders_.SenderOf(*message, source, by_group);
   if (agent == nullptr) return;
   agents_.Change(agent, [&](std::vector<FdbKey>*) { return agent->Hear(source, by_group, clock_->Now()); });
-  Handle(*message, source, by_group, agent);
+  Handle(*message, source, by_group, to, agent);
 }
 
-void VPortProtocol::Handle(const VPortMessage& message, const PeerAddress& source, bool by_group, RemoteAgent* agent) {
+void VPortProtocol::Handle(const VPortMessage& message, const PeerAddress& source, bool by_group, const PeerAddress& to,
+                           RemoteAgent* agent) {
   if (message.leaves && message.kind == VPortMessage::Kind::kWithdraw) {
     senders_.NoteDeparture(message);
     return agents_.Forget(agent->id());
@@ -43,14 +45,10 @@ void VPortProtocol::Handle(const VPortMessage& message, const PeerAddress& sourc
     case VPortMessage::Kind::kReply:
       HandleReply(message, agent);
       break;
-    case VPortMessage::Kind::kProbe: {
+    case VPortMessage::Kind::kProbe:
       NoteGroupHeard(message, agent);
-      VPortMessage alive = own_.Header(VPortMessage::Kind::kAlive);
-      alive.token = message.token;
-      alive.group_heard = GroupHeard(*agent);
-      Send(source, alive);
+      AnswerProbe(message, source, to, *agent);
       break;
-    }
     case VPortMessage::Kind::kAlive:
       HandleAlive(message, agent);
       break;
@@ -59,6 +57,15 @@ void VPortProtocol::Handle(const VPortMessage& message, const PeerAddress& sourc
     agent->request_at = clock_->Now() + (by_group ? RandomTime(random_, kRequestSpread) : absl::ZeroDuration());
   }
   agents_.Schedule(agent);
+}
+
+void VPortProtocol::AnswerProbe(const VPortMessage& probe, const PeerAddress& source, const PeerAddress& to,
+                                const RemoteAgent& agent) {
+  VPortMessage alive = own_.Header(VPortMessage::Kind::kAlive);
+  if (own_.current().addresses.contains(to)) alive.sender = to;
+  alive.token = probe.token;
+  alive.group_heard = GroupHeard(agent);
+  Send(source, alive);
 }
 
 void VPortProtocol::HandleRequest(const VPortMessage& message, const PeerAddress& source, bool by_group,

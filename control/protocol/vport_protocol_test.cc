@@ -229,6 +229,26 @@ TEST_F(VPortProtocolTest, AgentThatLeftReturnsInTheSameRun) {
   }
 }
 
+// Each queue of an agent has an address. It is used once a probe was answered from there.
+TEST_F(VPortProtocolTest, EachQueueAnswersProbesFromItsOwnAddress) {
+  StartHosts(2);
+  const PeerAddress second = simulation_.AddAddress(0), third = simulation_.AddAddress(0);
+  simulation_.Advance(absl::Seconds(3));
+  EXPECT_TRUE(Knows(1, 0));
+  EXPECT_THAT(View(0, 1)->InUse(), testing::UnorderedElementsAre(host(0).address, second, third));
+  EXPECT_EQ(0u, engine(1).counters().wrong_sender);
+}
+
+// A probe to an address that the agent has given up proves nothing.
+TEST_F(VPortProtocolTest, ANewAddressIsNotUsedWhileItIsSilent) {
+  StartHosts(2);
+  engine(0).SetAddresses({{host(0).address, true}, {{host(0).gid, Qpn(0x99)}, false}});
+  simulation_.Touch(0);
+  simulation_.Advance(absl::Seconds(10));
+  EXPECT_TRUE(Knows(1, 0));
+  EXPECT_THAT(View(0, 1)->InUse(), testing::ElementsAre(host(0).address));
+}
+
 // N agents that start together cost O(N) messages to the group.
 TEST_F(VPortProtocolTest, AgentsThatStartTogetherMulticastAFewTimesEach) {
   const size_t kHosts = 300;

@@ -1,0 +1,175 @@
+// Ves: its queues.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "control/ves.h"
+#include "vswitch/base/check.h"
+
+namespace eoib {
+namespace {
+
+constexpr int kPuntsPerTurn = 256;
+// Packet buffers: full send and receive queues of the QP, two batches in the forwarder, whose last frames may be large, and all
+// frames that wait for a path or for segments.
+constexpr size_t kBuffers =
+    512 + 512 + 2 * (Forwarder::kBatch + kMaxSegments) + HeldFrames::kMaxBuffers + Forwarder::kReassemblyBuffers;
+// Sized for the largest InfiniBand MTU, not the port's present one: the port may come up with a larger MTU later.
+const size_t kLargestFrame = MtuBytes(static_cast<uint8_t>(IbMtu::k4096)) - kEoibHeaderSize;
+
+}  // namespace
+
+// A flood list has one reader, and a peer that hears no announcement would take the queues for hosts between which MACs move.
+size_t Ves::QueuesOf(const VesConfig& config) {
+  return config.flood == FloodMode::kReplicate || !config.announce ? 1 : std::clamp<size_t>(config.queues, 1, kMaxQueues);
+}
+
+// A queue without a queue pair and ports.
+absl::StatusOr<std::unique_ptr<VesQueue>> Ves::MakeQueue() {
+  auto pool = BufferPool::Create(context_.fabric.hca, context_.fabric.pd, kBuffers, kLargestFrame);
+  if (!pool.ok()) return pool.status();
+  const size_t number = queues_.size();
+  const std::string owner = absl::StrCat("VES ", config_.name, number == 0 ? "" : absl::StrCat(", queue ", number));
+  auto queue = std::make_unique<VesQueue>(
+      *std::move(pool), PartitionQueuePair::Options{owner, config_.pkey, {.qkey = QKeyOf(config_)}}, context_.fabric, gid_);
+  queue->forwarder =
+      std::make_unique<Forwarder>(forwarding_,
+                                  Forwarder::Dependencies{queue->pool.get(), &fdb_, &directory_, &queue->punts,
+                                                          &queue->messages, &queue->injected, context_.fabric.clock},
+                                  Forwarder::Uplink());
+  return queue;
+}
+
+absl::Status Ves::AddQueue() {
+  auto made = MakeQueue();
+  if (!made.ok()) return made.status();
+  VesQueue& queue = **made;
+  queue.forwarder->SetMtu(forwarder()->mtu());
+  queue.forwarder->SetAdmission(config_.vlans, config_.group_fwd_mask);
+  queue.forwarder->SetFloodHandle(group_->joined().has_value() ? group_->joined()->ah : AhIndex::None());
+  queues_.push_back(*std::move(made));
+  if (has_queue_pair()) {
+    if (absl::Status status = ReplaceQueuePair(queues_.back().get()); !status.ok()) {
+      queues_.pop_back();
+      return status;
+    }
+    TellQueues();
+  }
+  for (VPort& vport : vports_) AddToFurtherQueues(&vport);
+  AnnounceAddress();
+  return absl::OkStatus();
+}
+
+absl::Status Ves::ReplaceQueuePair(VesQueue* queue) {
+  const bool is_first = queue == queues_.front().get();
+  absl::Status status = queue->queue_pair.Replace([this, queue, is_first](UdEndpoint* endpoint) {
+    const PartitionQueuePair& pair = queue->queue_pair;
+    queue->forwarder->Rebind({endpoint, {pair.gid(), endpoint->qpn()}, !pair.pkey().IsFullMember()});
+    if (!is_first) return;
+    resolver_->SetOwn(pair.gid(), pair.pkey());
+    group_->Rebind(endpoint, pair.pkey());
+  });
+  // The membership sets the Q_Key of the first one.
+  if (status.ok() && !is_first && group_->joined().has_value())
+    status = queue->queue_pair.get()->SetQKey(group_->joined()->qkey);
+  return status;
+}
+
+// Each forwarder has to recognise what the others have sent to the group.
+void Ves::TellQueues() {
+  std::vector<Qpn> all;
+  for (const auto& queue : queues_) all.push_back(queue->address().qpn);
+  for (const auto& queue : queues_) queue->forwarder->SetOtherQueues(queues_.size() == 1 ? std::vector<Qpn>() : all);
+}
+
+void Ves::AddToFurtherQueues(VPort* vport) {
+  const LocalPort& first = forwarder()->ports()[vport->index];
+  const MacAddr pinned = vport->config.pin_mac ? vport->port->mac() : MacAddr();
+  for (size_t number = 1; number < queues_.size(); ++number) {
+    Forwarder& further = *queues_[number]->forwarder;
+    if (vport->index < further.ports().size() && further.ports()[vport->index].port != nullptr) continue;
+    EOIB_CHECK(vport->make_queue != nullptr);
+    if (vport->further_ports.size() < number) vport->further_ports.push_back(vport->make_queue());
+    further.AddFurtherPort(vport->index, first.vport, vport->further_ports[number - 1].get(), vport->config.vlan, pinned);
+  }
+}
+
+void Ves::RemoveFromQueues(uint32_t index) {
+  for (auto queue = queues_.rbegin(); queue != queues_.rend(); ++queue) (*queue)->forwarder->RemovePort(index);
+}
+
+void Ves::RetryHeld() {
+  for (const auto& queue : queues_) queue->RetryHeld();
+}
+
+InjectQueue* Ves::InjectedAt(const PeerAddress& own) {
+  const auto at = std::find_if(queues_.begin(), queues_.end(), [&own](const auto& queue) { return queue->address() == own; });
+  return &(at == queues_.end() ? queues_.front() : *at)->injected;
+}
+
+// A bounded number in each turn: a peer can make the worker punt faster than we handle punts.
+bool Ves::RunPunts() {
+  bool more = false;
+  for (const auto& queue : queues_) {
+    int handled = 0;
+    RunPuntsOf(queue.get(), &handled);
+    more |= handled == kPuntsPerTurn;
+    if (handled == kPuntsPerTurn) queue->punts.Notify();  // the loop calls us again
+  }
+  if (more) return true;
+  // The worker also notifies the punt queue when its endpoint has failed.
+  bool failed = false;
+  for (const auto& queue : queues_) failed |= queue->queue_pair.NoteFailure();
+  if (failed) context_.on_lost();
+  return false;
+}
+
+void Ves::RunPuntsOf(VesQueue* queue, int* handled) {
+  queue->punts.Clear();
+  Punt punt;
+  // Punts come first: a message's sender has a path only after its punt.
+  while (*handled < kPuntsPerTurn && queue->punts.Pop(&punt)) {
+    OnPunt(punt);
+    ++*handled;
+  }
+  while (*handled < kPuntsPerTurn && queue->messages.Pop(&message_)) {
+    OnMessage(message_, queue->address());
+    ++*handled;
+  }
+}
+
+bool Ves::NeedsRebuild() const {
+  return std::any_of(queues_.begin(), queues_.end(), [](const auto& queue) { return queue->queue_pair.NeedsReplacement(); });
+}
+
+void Ves::NoteLoss(const ibv_async_event& event) {
+  for (const auto& queue : queues_) queue->queue_pair.NoteLoss(event);
+}
+
+std::string Ves::QpnText() const {
+  std::string text;
+  for (const auto& queue : queues_) absl::StrAppend(&text, text.empty() ? "" : " ", queue->queue_pair.QpnText());
+  return text;
+}
+
+ForwarderCounters Ves::counters() const {
+  ForwarderCounters sum;
+  for (const auto& queue : queues_) sum.Add(queue->forwarder->counters());
+  return sum;
+}
+
+PortCounters Ves::CountersOf(const VPort& vport) const {
+  PortCounters sum;
+  for (const auto& queue : queues_) sum.Add(*queue->forwarder->ports()[vport.index].counters);
+  return sum;
+}
+
+size_t Ves::Buffers(BufferPool::State state) const {
+  size_t sum = 0;
+  for (const auto& queue : queues_) sum += queue->pool->count(state);
+  return sum;
+}
+
+}  // namespace eoib
