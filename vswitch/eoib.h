@@ -5,9 +5,9 @@
  *
  * Threads. The library runs one thread for each open HCA port, eoib-ctl: multicast groups, paths, the vPort protocol and the
  * liveness of peers. It answers other agents also while the program does not call. A software HCA ("soft:") runs one more. All
- * other work is done in eoib_receive and eoib_send, on the caller's threads. One thread at a time may receive from a vPort, and
- * one at a time, the same or another, may send to it. Any thread may call the other functions. A handle must not be in use by
- * another thread when it is closed.
+ * other work is done in eoib_receive and eoib_send, on the caller's threads. One thread at a time may receive from a queue of
+ * a vPort, and one at a time, the same or another, may send to it. Any thread may call the other functions. A handle must not
+ * be in use by another thread when it is closed.
  *
  * Errors. Functions that return int return a negative errno value on failure. No function ends the program: if the library
  * finds itself in an impossible state, all later calls with that HCA port and its vPorts fail with -EIO, and eoib_port_failure
@@ -70,6 +70,8 @@ enum {
   EOIB_VPORT_UDP_SEGMENTS = 4,         /* takes UDP super-frames; otherwise the library cuts them */
 };
 
+enum { EOIB_MOST_QUEUES = 8 };
+
 struct eoib_vport_options {
   size_t size;
   const char* name;   /* of the vPort, unique in this HCA port; 1 to 15 characters */
@@ -77,6 +79,9 @@ struct eoib_vport_options {
   uint16_t pkey;      /* of the VES: the partition, as a full (0x8000 set) or limited member */
   uint32_t flags;     /* EOIB_VPORT_* */
   const uint8_t* mac; /* six bytes: the address of the program itself, which the vPort announces. Null: there is none */
+  /* Queues, at most EOIB_MOST_QUEUES, numbered from 0; 0 is the same as 1. Each has a queue pair and memory for about 3,000
+   * frames. The VES has as many as the vPort with most. */
+  unsigned queues;
 };
 
 /* Null on an error, with its text in `error`. The vPort is a trunk: frames have their 802.1Q tags, and any number of MACs may
@@ -134,16 +139,23 @@ struct eoib_frame {
   uint32_t reserved;
 };
 
+/* All frames of a flow come to one queue, in their order: the other agents choose it by a hash of addresses and ports. Frames
+ * to groups and to unknown addresses come to queue 0. Frames of one program's vPorts to each other come to the queue with the
+ * sending queue's number, modulo the receiver's queues.
+ *
+ * One thread at a time receives from a queue, and one at a time sends to it; these may be two. The program owns all memory:
+ * frames are copied, so any thread may free it after the call. */
+
 /* Fills up to `count` frames, and returns how many. Frames that do not fit into their room are dropped and count as missed. */
-int eoib_receive(struct eoib_vport* vport, struct eoib_frame* frames, int count) EOIB_NOEXCEPT;
+int eoib_receive(struct eoib_vport* vport, unsigned queue, struct eoib_frame* frames, int count) EOIB_NOEXCEPT;
 /* Takes frames from the front, and returns how many: fewer if the HCA does not send them fast enough. It refuses (but takes)
  * frames that the switch's rules forbid, which eoib_vport_counters tells. */
-int eoib_send(struct eoib_vport* vport, const struct eoib_frame* frames, int count) EOIB_NOEXCEPT;
+int eoib_send(struct eoib_vport* vport, unsigned queue, const struct eoib_frame* frames, int count) EOIB_NOEXCEPT;
 
 /* To sleep until frames come: eoib_vport_arm returns 1 if there may be some now, or 0; then wait until eoib_vport_wait_fd is
- * readable, and receive. It may become readable without a frame. The descriptor belongs to the vPort and never changes. */
-int eoib_vport_wait_fd(const struct eoib_vport* vport) EOIB_NOEXCEPT;
-int eoib_vport_arm(struct eoib_vport* vport) EOIB_NOEXCEPT;
+ * readable, and receive. It may become readable without a frame. The descriptor belongs to the queue and never changes. */
+int eoib_vport_wait_fd(const struct eoib_vport* vport, unsigned queue) EOIB_NOEXCEPT;
+int eoib_vport_arm(struct eoib_vport* vport, unsigned queue) EOIB_NOEXCEPT;
 
 #ifdef __cplusplus
 }

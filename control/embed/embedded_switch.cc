@@ -101,7 +101,9 @@ absl::Status EmbeddedSwitch::OpenAgent() {
     BurstPort* const port = made->get();
     VPort vport;
     vport.config = config;
-    vport.port = *std::move(made);
+    vport.companion = std::shared_ptr<BurstPort>(*std::move(made));
+    vport.make_queue = [port] { return port->MakeLanePort(); };
+    vport.port = vport.make_queue();
     vport.set_mtu = [port](int bytes) {
       port->SetMtu(static_cast<uint32_t>(bytes));
       return absl::OkStatus();
@@ -183,12 +185,14 @@ absl::StatusOr<BurstPort*> EmbeddedSwitch::AddVPort(const VPortConfig& vport, PK
                                                        " of this program; give another one, or that VES"));
       }
     }
-    if (std::none_of(next.veses.begin(), next.veses.end(), [&](const VesConfig& ves) { return ves.name == vport.ves; })) {
-      VesConfig ves;
-      ves.name = vport.ves;
-      ves.pkey = pkey;
-      next.veses.push_back(ves);
+    auto of_vport =
+        std::find_if(next.veses.begin(), next.veses.end(), [&](const VesConfig& ves) { return ves.name == vport.ves; });
+    if (of_vport == next.veses.end()) {
+      of_vport = next.veses.emplace(of_vport);
+      of_vport->name = vport.ves;
+      of_vport->pkey = pkey;
     }
+    of_vport->queues = std::max(of_vport->queues, options.queues);
     next.vports.push_back(vport);
     port_options_[vport.name] = options;
     absl::Status applied = agent_->Apply(next);

@@ -17,7 +17,10 @@
 #include "control/config.h"
 #include "control/embed/burst_port.h"
 #include "control/embed/embedded_switch.h"
+#include "control/ves.h"
 #include "vswitch/fabric/softhca/open_hca.h"
+
+static_assert(EOIB_MOST_QUEUES == eoib::Ves::kMaxQueues);
 
 struct eoib_port {
   std::unique_ptr<eoib::EmbeddedSwitch> embedded;
@@ -116,6 +119,10 @@ absl::StatusOr<std::unique_ptr<eoib_vport>> OpenVPort(eoib_port* port, const eoi
   bursts.unfinished_checksums = (options.flags & EOIB_VPORT_UNFINISHED_CHECKSUMS) != 0;
   bursts.tcp_segments = (options.flags & EOIB_VPORT_TCP_SEGMENTS) != 0;
   bursts.udp_segments = (options.flags & EOIB_VPORT_UDP_SEGMENTS) != 0;
+  bursts.queues = std::max<size_t>(options.queues, 1);
+  if (bursts.queues > EOIB_MOST_QUEUES) {
+    return absl::InvalidArgumentError(absl::StrCat("a vPort has at most ", EOIB_MOST_QUEUES, " queues, not ", options.queues));
+  }
   const absl::StatusOr<BurstPort*> added = port->embedded->AddVPort(config, pkey, bursts);
   if (!added.ok()) return added.status();
   return std::make_unique<eoib_vport>(eoib_vport{port, config.name, *added});
@@ -222,22 +229,27 @@ int eoib_vport_trace(eoib_vport* vport, const void* frame, size_t length, char**
   }
 }
 
-int eoib_receive(eoib_vport* vport, eoib_frame* frames, int count) noexcept {
-  return eoib::Guarded(vport, [frames, count](eoib::BurstPort* port) {
-    return static_cast<int>(port->ReceiveBurst({frames, static_cast<size_t>(std::max(count, 0))}));
+int eoib_receive(eoib_vport* vport, unsigned queue, eoib_frame* frames, int count) noexcept {
+  if (queue >= vport->bursts->queues()) return -EINVAL;
+  return eoib::Guarded(vport, [queue, frames, count](eoib::BurstPort* port) {
+    return static_cast<int>(port->ReceiveBurst({frames, static_cast<size_t>(std::max(count, 0))}, queue));
   });
 }
 
-int eoib_send(eoib_vport* vport, const eoib_frame* frames, int count) noexcept {
-  return eoib::Guarded(vport, [frames, count](eoib::BurstPort* port) {
-    return static_cast<int>(port->SendBurst({frames, static_cast<size_t>(std::max(count, 0))}));
+int eoib_send(eoib_vport* vport, unsigned queue, const eoib_frame* frames, int count) noexcept {
+  if (queue >= vport->bursts->queues()) return -EINVAL;
+  return eoib::Guarded(vport, [queue, frames, count](eoib::BurstPort* port) {
+    return static_cast<int>(port->SendBurst({frames, static_cast<size_t>(std::max(count, 0))}, queue));
   });
 }
 
-int eoib_vport_wait_fd(const eoib_vport* vport) noexcept { return vport->bursts->wait_fd(); }
+int eoib_vport_wait_fd(const eoib_vport* vport, unsigned queue) noexcept {
+  return queue < vport->bursts->queues() ? vport->bursts->wait_fd(queue) : -EINVAL;
+}
 
-int eoib_vport_arm(eoib_vport* vport) noexcept {
-  return eoib::Guarded(vport, [](eoib::BurstPort* port) { return port->Arm() ? 1 : 0; });
+int eoib_vport_arm(eoib_vport* vport, unsigned queue) noexcept {
+  if (queue >= vport->bursts->queues()) return -EINVAL;
+  return eoib::Guarded(vport, [queue](eoib::BurstPort* port) { return port->Arm(queue) ? 1 : 0; });
 }
 
 }  // extern "C"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "control/embed/lane_port.h"
 #include "vswitch/base/check.h"
 
 namespace eoib {
@@ -13,7 +14,7 @@ namespace {
 constexpr int kInjectedATurn = 4;  // messages and frames of control
 constexpr int kBatchesATurn = 4;   // from a queue pair
 
-BurstPort* PortAt(const Forwarder& forwarder, uint32_t port) { return static_cast<BurstPort*>(forwarder.ports()[port].port); }
+LanePort* PortAt(const Forwarder& forwarder, uint32_t port) { return static_cast<LanePort*>(forwarder.ports()[port].port); }
 
 }  // namespace
 
@@ -77,7 +78,7 @@ absl::Status PolledPath::WatchEndpointOf(const Forwarder* forwarder) {
   if (forwarder->endpoint() == nullptr) return status;
   for (const LocalPort& port : forwarder->ports()) {
     if (port.port != nullptr) {
-      status.Update(static_cast<BurstPort*>(port.port)->WatchEndpoint(forwarder->endpoint()->event_fd()));
+      status.Update(static_cast<LanePort*>(port.port)->WatchEndpoint(forwarder->endpoint()->event_fd()));
     }
   }
   return status;

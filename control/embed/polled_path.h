@@ -1,4 +1,4 @@
-// PolledPath: the data path of an embedding program, which runs the forwarders on its own threads (burst_port.h). Each
+// PolledPath: the data path of an embedding program, which runs the forwarders on its own threads (burst_queue.h). Each
 // forwarder belongs to one thread at a time, which holds the mutex of its lane; while the data path is stopped, that is the
 // control thread.
 //
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "control/daemon/event_loop.h"
-#include "control/embed/burst_port.h"
+#include "control/embed/lane.h"
 #include "vswitch/data_path.h"
 
 namespace eoib {
@@ -21,7 +21,7 @@ class PolledPath final : public DataPath {
   // A program that has not called for so long is not polling.
   static constexpr absl::Duration kPatience = absl::Milliseconds(20);
 
-  // All ports of the forwarders are BurstPorts. `loop` outlives the object.
+  // All ports of the forwarders are LanePorts. `loop` outlives the object.
   explicit PolledPath(EventLoop* loop);
   ~PolledPath() override;
 

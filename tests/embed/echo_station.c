@@ -37,7 +37,7 @@ static void ask(struct eoib_vport *vport, const unsigned char *from, const unsig
   memcpy(bytes + MAC, from, MAC);
   bytes[12] = 0x88, bytes[13] = 0xb6;
   strcpy((char *)bytes + HEADER, "hello");
-  check(eoib_send(vport, &frame, 1), "send");
+  check(eoib_send(vport, 0, &frame, 1), "send");
 }
 
 /* Returns how many frames for us came; sends them back with `answer`. */
@@ -47,7 +47,7 @@ static int serve(struct eoib_vport *vport, const unsigned char *mac, int answer)
     iov[i] = (struct iovec){memory[i], ROOM};
     frames[i] = (struct eoib_frame){.iov = &iov[i], .iov_count = 1};
   }
-  count = eoib_receive(vport, frames, BURST);
+  count = eoib_receive(vport, 0, frames, BURST);
   check(count, "receive");
   for (i = 0; i < count; i++) {
     unsigned char *frame = memory[i];
@@ -60,7 +60,7 @@ static int serve(struct eoib_vport *vport, const unsigned char *mac, int answer)
     }
     memcpy(frame, frame + MAC, MAC);
     memcpy(frame + MAC, mac, MAC);
-    check(eoib_send(vport, &frames[i], 1), "send");
+    check(eoib_send(vport, 0, &frames[i], 1), "send");
   }
   return ours;
 }
@@ -98,10 +98,10 @@ int main(int argc, char **argv) {
     return 1;
   }
   while (!done) {
-    struct pollfd wait[] = {{eoib_vport_wait_fd(vport), POLLIN, 0}, {argc > 4 ? -1 : STDIN_FILENO, POLLIN, 0}};
+    struct pollfd wait[] = {{eoib_vport_wait_fd(vport, 0), POLLIN, 0}, {argc > 4 ? -1 : STDIN_FILENO, POLLIN, 0}};
     char byte;
     if (argc > 4) ask(vport, mac, peer);
-    if (eoib_vport_arm(vport) == 0) poll(wait, 2, argc > 4 ? 100 : -1);
+    if (eoib_vport_arm(vport, 0) == 0) poll(wait, 2, argc > 4 ? 100 : -1);
     done = serve(vport, mac, argc <= 4) > 0 && argc > 4;
     if (wait[1].revents != 0 && read(STDIN_FILENO, &byte, 1) <= 0) done = 1;
   }

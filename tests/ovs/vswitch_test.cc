@@ -202,6 +202,39 @@ TEST_F(VSwitchTest, APortIsPolledByPmdThreads) {
   EXPECT_THAT(one->Appctl({"dpif-netdev/pmd-rxq-show"}), HasSubstr("port: eoib0"));
 }
 
+// The number of addresses that an agent sees of its only peer.
+size_t AddressesOfPeer(Agent& agent) {
+  const std::string peers = agent.Ctl({"peers"});
+  size_t count = 0;
+  for (size_t at = 0; (at = peers.find("GID ", at)) != peers.npos; ++at) ++count;
+  return count;
+}
+
+TEST_F(VSwitchTest, APortHasSeveralQueues) {
+  VSwitch* const one = Add("ovs1", {.ipv6 = true});
+  one->Vsctl("set Open_vSwitch . other_config:pmd-maxsleep=250");
+  one->AddBridge("br0", 1);
+  one->Vsctl(absl::StrCat(one->PortWords("br0", "eoib0"), " type=eoib-pmd options:n_rxq=2"));
+  Agent& agent = AddAgent("h2");
+  agent.host()->AddAddress("v1", "10.0.0.2/24");
+  ASSERT_TRUE(Reaches(one->host(), Address(2))) << one->Log();
+  EXPECT_THAT(one->Appctl({"dpif-netdev/pmd-rxq-show"}), HasSubstr("queue-id:  1"));
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return AddressesOfPeer(agent) == 2; })) << agent.Ctl({"peers"});
+  // Several flows, so that both queues get some.
+  UniqueFd listener = TcpListener(one->host(), Address(1), 5000);
+  for (int connection = 0; connection < 8; ++connection) {
+    UniqueFd client = TcpConnect(agent.host(), Address(1), 5000);
+    ASSERT_TRUE(client.valid());
+    UniqueFd server = TcpAccept(listener.get());
+    ASSERT_TRUE(server.valid());
+    EXPECT_EQ(TcpTransfer(client.get(), server.get(), 1 << 20), "");
+    EXPECT_EQ(TcpTransfer(server.get(), client.get(), 1 << 20), "");
+  }
+  one->Vsctl("set Interface eoib0 options:n_rxq=3");
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return AddressesOfPeer(agent) == 3; })) << agent.Ctl({"peers"});
+  EXPECT_TRUE(Reaches(one->host(), Address(2))) << one->Log();
+}
+
 TEST_F(VSwitchTest, AVSwitchRestarts) {
   VSwitch* const one = AddNumbered(1);
   VSwitch* const other = AddNumbered(2);
@@ -227,8 +260,8 @@ TEST_F(VSwitchTest, BadOptionsAreErrorsOfTheInterface) {
        "bad: options:pkey is \"0x18001\", and must be the P_Key of the VES, such as 0x8001"},
       {"options:hca=ether:eth0 options:ves=red options:pkey=0x8001",
        "bad: open HCA \"ether:eth0\": no such kind; this program has soft:, verbs:"},
-      {"options:hca=soft:p options:ves=red options:pkey=0x8001 options:n_rxq=2",
-       "bad: options:n_rxq is \"2\", and must be 1: a vPort has one queue"},
+      {"options:hca=soft:p options:ves=red options:pkey=0x8001 options:n_rxq=9",
+       "bad: options:n_rxq is \"9\", and must be 1 to 8"},
       {"options:hca=soft:p options:ves=red options:pkey=0x8001 options:vlan=7",
        "bad: there is no option \"vlan\"; there are hca, ves, pkey, fabric and n_rxq"},
   };

@@ -49,6 +49,7 @@ static struct ovs_list hca_ports = OVS_LIST_INITIALIZER(&hca_ports);
 struct config {
     char *hca, *fabric, *ves;
     uint16_t pkey;
+    unsigned int queues;                                /* options:n_rxq, also the number of queues to send to */
 };
 
 struct netdev_eoib {
@@ -67,7 +68,7 @@ struct netdev_eoib {
     struct eoib_vport *vport;                           /* or NULL */
     struct ovs_mutex mutex;
     struct eth_addr mac OVS_GUARDED;
-    struct ovs_spin send_lock;
+    struct ovs_spin send_locks[EOIB_MOST_QUEUES];       /* for a queue that threads share */
     atomic_uint64_t tx_dropped;
     atomic_int segment_mtu;                             /* the interface's, which the segments of super-frames follow */
 };
@@ -165,7 +166,7 @@ free_config(struct config *config)
 static bool
 configs_are_equal(const struct config *a, const struct config *b)
 {
-    return a->pkey == b->pkey && nullable_string_is_equal(a->hca, b->hca)
+    return a->pkey == b->pkey && a->queues == b->queues && nullable_string_is_equal(a->hca, b->hca)
            && nullable_string_is_equal(a->fabric, b->fabric) && nullable_string_is_equal(a->ves, b->ves);
 }
 
@@ -193,8 +194,9 @@ parse_config(const char *name, const struct smap *args, struct config *config)
     if (!pkey || !str_to_uint(pkey, 0, &number) || number > 0xffff || !(number & 0x7fff)) {
         return xasprintf("%s: options:pkey is \"%s\", and must be the P_Key of the VES, such as 0x8001", name, pkey ? pkey : "");
     }
-    if (smap_get_int(args, "n_rxq", 1) != 1) {
-        return xasprintf("%s: options:n_rxq is \"%s\", and must be 1: a vPort has one queue", name, smap_get(args, "n_rxq"));
+    if (!str_to_uint(smap_get_def(args, "n_rxq", "1"), 10, &config->queues) || config->queues < 1
+        || config->queues > EOIB_MOST_QUEUES) {
+        return xasprintf("%s: options:n_rxq is \"%s\", and must be 1 to %d", name, smap_get(args, "n_rxq"), EOIB_MOST_QUEUES);
     }
     config->hca = xstrdup(hca);
     config->ves = xstrdup(ves);
@@ -231,6 +233,7 @@ open_vport(struct netdev_eoib *dev)
     const char *name = netdev_get_name(&dev->up);
     struct eoib_vport_options options = {
         .size = sizeof options, .name = name, .ves = dev->wanted.ves, .pkey = dev->wanted.pkey,
+        .queues = dev->wanted.queues,
         .flags = userspace_tso_enabled() ? EOIB_VPORT_UNFINISHED_CHECKSUMS | EOIB_VPORT_TCP_SEGMENTS : 0,
     };
     char error[512] = "";
@@ -247,6 +250,8 @@ open_vport(struct netdev_eoib *dev)
     }
     dev->config = dev->wanted;
     memset(&dev->wanted, 0, sizeof dev->wanted);
+    dev->up.n_rxq = dev->config.queues;
+    dev->up.n_txq = dev->config.queues;
     dev->failed = false;
     atomic_store_relaxed(&dev->segment_mtu, mtu_of(dev));
     return NULL;
@@ -256,7 +261,7 @@ static int
 netdev_eoib_set_config(struct netdev *netdev, const struct smap *args, char **errp)
 {
     struct netdev_eoib *dev = netdev_eoib_cast(netdev);
-    struct config config = { NULL, NULL, NULL, 0 };
+    struct config config = { NULL, NULL, NULL, 0, 0 };
     char *error = parse_config(netdev_get_name(netdev), args, &config);
 
     if (!error && dev->vport && configs_are_equal(&config, &dev->config)) {
@@ -318,6 +323,7 @@ netdev_eoib_get_config(const struct netdev *netdev, struct smap *args)
         if (dev->config.fabric) {
             smap_add(args, "fabric", dev->config.fabric);
         }
+        smap_add_format(args, "n_rxq", "%u", dev->config.queues);
     }
     return 0;
 }
@@ -337,7 +343,9 @@ netdev_eoib_construct(struct netdev *netdev)
     struct netdev_eoib *dev = netdev_eoib_cast(netdev);
 
     ovs_mutex_init(&dev->mutex);
-    ovs_spin_init(&dev->send_lock);
+    for (size_t i = 0; i < ARRAY_SIZE(dev->send_locks); i++) {
+        ovs_spin_init(&dev->send_locks[i]);
+    }
     atomic_init(&dev->tx_dropped, 0);
     atomic_init(&dev->segment_mtu, 0);
     if (userspace_tso_enabled()) {
@@ -367,7 +375,9 @@ netdev_eoib_destruct(struct netdev *netdev)
     close_vport(dev);
     free_config(&dev->wanted);
     ovs_mutex_destroy(&dev->mutex);
-    ovs_spin_destroy(&dev->send_lock);
+    for (size_t i = 0; i < ARRAY_SIZE(dev->send_locks); i++) {
+        ovs_spin_destroy(&dev->send_locks[i]);
+    }
 }
 
 static void
@@ -718,7 +728,7 @@ netdev_eoib_rxq_recv(struct netdev_rxq *rxq_, struct dp_packet_batch *batch, int
         }
         frames[i] = (struct eoib_frame) { .iov = iov[i], .iov_count = rxq->rest ? 2 : 1 };
     }
-    count = eoib_receive(dev->vport, frames, NETDEV_MAX_BURST);
+    count = eoib_receive(dev->vport, rxq_->queue_id, frames, NETDEV_MAX_BURST);
     if (count <= 0) {
         return EAGAIN;
     }
@@ -742,10 +752,10 @@ netdev_eoib_rxq_wait(struct netdev_rxq *rxq)
     if (!dev->vport) {
         return;
     }
-    if (eoib_vport_arm(dev->vport) > 0) {
+    if (eoib_vport_arm(dev->vport, rxq->queue_id) > 0) {
         poll_immediate_wake();
     } else {
-        poll_fd_wait(eoib_vport_wait_fd(dev->vport), POLLIN);
+        poll_fd_wait(eoib_vport_wait_fd(dev->vport, rxq->queue_id), POLLIN);
     }
 }
 
@@ -763,7 +773,7 @@ netdev_eoib_rxq_drain(struct netdev_rxq *rxq)
 }
 
 static int
-netdev_eoib_send(struct netdev *netdev, int qid OVS_UNUSED, struct dp_packet_batch *batch, bool concurrent_txq)
+netdev_eoib_send(struct netdev *netdev, int qid, struct dp_packet_batch *batch, bool concurrent_txq)
 {
     struct netdev_eoib *dev = netdev_eoib_cast(netdev);
     struct iovec iov[NETDEV_MAX_BURST];
@@ -780,11 +790,11 @@ netdev_eoib_send(struct netdev *netdev, int qid OVS_UNUSED, struct dp_packet_bat
     }
     if (dev->vport) {
         if (concurrent_txq) {
-            ovs_spin_lock(&dev->send_lock);
+            ovs_spin_lock(&dev->send_locks[qid]);
         }
-        sent = eoib_send(dev->vport, frames, count);
+        sent = eoib_send(dev->vport, qid, frames, count);
         if (concurrent_txq) {
-            ovs_spin_unlock(&dev->send_lock);
+            ovs_spin_unlock(&dev->send_locks[qid]);
         }
     }
     if (MAX(sent, 0) < dp_packet_batch_size(batch)) {
