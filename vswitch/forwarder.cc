@@ -212,7 +212,7 @@ void Forwarder::Decapsulate(size_t received) {
 }
 
 bool Forwarder::IsOwn(const PeerAddress& source) const {
-  if (ABSL_PREDICT_TRUE(source.gid != uplink_.own.gid)) return false;
+  if (source.gid != uplink_.own.gid) return false;
   return source.qpn == uplink_.own.qpn ||
          std::find(other_queues_.begin(), other_queues_.end(), source.qpn) != other_queues_.end();
 }
@@ -220,10 +220,12 @@ bool Forwarder::IsOwn(const PeerAddress& source) const {
 DropReason Forwarder::DecapsulateOne(const Datagram& datagram, Packet* packet) {
   if (!datagram.ok) return DropReason::kReceiveError;
   if (!datagram.has_grh) return DropReason::kNoGrh;
-  // The HCA loops our own multicast back to us.
-  if (IsOwn(datagram.source())) return DropReason::kOwnMulticast;
-  // The flood group is the only one that this version joins.
-  if (datagram.dgid.IsMulticast() && datagram.dgid != options_.flood_mgid.gid()) return DropReason::kGroupMismatch;
+  if (ABSL_PREDICT_FALSE(datagram.dgid.IsMulticast())) {
+    // The HCA loops our own multicast back to us.
+    if (IsOwn(datagram.source())) return DropReason::kOwnMulticast;
+    // The flood group is the only one that this version joins.
+    if (datagram.dgid != options_.flood_mgid.gid()) return DropReason::kGroupMismatch;
+  }
   uint8_t* frame = pool_->Frame(datagram.buffer);
   EoibHeader header;
   const DropReason reason = DecodeEoibHeader({frame - kEoibHeaderSize, datagram.length}, &header);
