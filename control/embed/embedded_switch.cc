@@ -165,7 +165,7 @@ absl::Status EmbeddedSwitch::OnControlThread(const std::function<absl::Status()>
   absl::MutexLock lock(&mutex_);
   const auto over = [this, &task]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return task->done || ended_; };
   mutex_.Await(absl::Condition(&over));
-  return task->done ? task->status : FailureStatus();
+  return task->done ? std::move(task->status) : FailureStatus();
 }
 
 absl::StatusOr<BurstPort*> EmbeddedSwitch::AddVPort(const VPortConfig& vport, PKey pkey, const BurstPort::Options& options) {
