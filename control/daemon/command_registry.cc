@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "control/daemon/nearest_name.h"
 #include "vswitch/base/check.h"
 
@@ -38,7 +39,8 @@ std::string HelpText(const Json& list) {
   std::string text;
   for (const Json& command : list["commands"]) {
     const std::string usage = TextOf(command, "usage");
-    absl::StrAppend(&text, TextOf(command, "name"), usage.empty() ? "" : " ", usage, "\n    ", TextOf(command, "help"), "\n");
+    const std::string name = absl::StrReplaceAll(TextOf(command, "name"), {{"/", " "}});
+    absl::StrAppend(&text, name, usage.empty() ? "" : " ", usage, "\n    ", TextOf(command, "help"), "\n");
   }
   return text;
 }
@@ -152,6 +154,7 @@ absl::StatusOr<Answer> CommandRegistry::Help(const Arguments& words) const {
 }
 
 absl::Status CommandRegistry::Unknown(const std::string& method, const Arguments& arguments) const {
+  if (!starting_.empty()) return absl::UnavailableError(absl::StrCat("\"", method, "\" is not available yet: ", starting_));
   const auto resembling = Resembling(commands_, method, arguments.empty() ? "" : arguments.front());
   const std::string hint = resembling.empty() ? "" : absl::StrCat("; did you mean ", absl::StrJoin(resembling, ", "), "?");
   return absl::InvalidArgumentError(absl::StrCat("\"", method, "\" is not a valid command", hint,

@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -45,6 +46,9 @@ class CommandRegistry {
   // CHECKs that the commands exist.
   void MarkReadOnly(std::initializer_list<const char*> names);
 
+  // While the program starts, unknown commands are answered with `why`, because it has more later. Empty: no longer.
+  void SetStarting(std::string why) { starting_ = std::move(why); }
+
   // Runs `method` with `arguments`. Accepts both "fdb/show" and "fdb" with a first argument "show"; the longest matching name
   // wins. kInvalidArgument for an unknown command (the message suggests similar ones) or a wrong number of arguments (the
   // message gives the usage). kPermissionDenied for a command that is not read-only, with that access.
@@ -57,6 +61,7 @@ class CommandRegistry {
   absl::Status Unknown(const std::string& method, const Arguments& arguments) const;
 
   std::map<std::string, Command> commands_;
+  std::string starting_;
 };
 
 }  // namespace eoib

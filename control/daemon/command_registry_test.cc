@@ -100,7 +100,7 @@ TEST_F(CommandRegistryTest, ListsCommandsAsUnixctlDoes) {
 
 TEST_F(CommandRegistryTest, HelpExplainsOneCommandOrThoseBelowAName) {
   EXPECT_EQ("show\n    Says what it was given.\n", RunIn(registry_, "help", {"show"}));
-  EXPECT_EQ("fdb/flush VES\n    Says what it was given.\nfdb/show [VES]\n    Says what it was given.\n",
+  EXPECT_EQ("fdb flush VES\n    Says what it was given.\nfdb show [VES]\n    Says what it was given.\n",
             RunIn(registry_, "help", {"fdb"}));
   EXPECT_EQ(RunIn(registry_, "list-commands", {}), RunIn(registry_, "help", {}));
   EXPECT_EQ(

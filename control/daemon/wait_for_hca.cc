@@ -27,6 +27,7 @@ absl::Status WaitForHca(const std::function<absl::Status()>& start, CommandRegis
   const auto is_done = [&] {
     status = start();
     if (status.ok() || !MayHeal(status)) return true;
+    commands->SetStarting(absl::StrCat("waiting for the HCA: ", status.message()));
     if (status.message() != logged || loop->Now() >= log_at) {
       logged = std::string(status.message());
       LogWarning(absl::StrCat(logged, "; waiting for it"));
@@ -56,6 +57,7 @@ absl::Status WaitForHca(const std::function<absl::Status()>& start, CommandRegis
     service_manager->SetStatus(nullptr);
   }
   commands->Unregister("show");
+  commands->SetStarting("");
   return done ? status : absl::CancelledError("asked to stop while it waited for its HCA");
 }
 

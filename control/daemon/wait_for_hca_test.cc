@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "gtest/gtest.h"
 
 namespace eoib {
@@ -25,6 +26,7 @@ class WaitForHcaTest : public testing::Test {
       started_at_.push_back(clock_.Now());
       const absl::StatusOr<std::string> show = commands_.Run("show", {});
       shown_ = show.ok() ? *show : std::string(show.status().message());
+      other_ = std::string(commands_.Run("stats", {}).status().message());
       return static_cast<int>(started_at_.size()) <= failures ? error : absl::OkStatus();
     };
     return WaitForHca(start, &commands_, &loop_, &service_manager_);
@@ -37,6 +39,7 @@ class WaitForHcaTest : public testing::Test {
   absl::Time stop_at_ = absl::InfiniteFuture();
   std::vector<absl::Time> started_at_;
   std::string shown_;
+  std::string other_;  // the answer to a command that comes with the HCA
 };
 
 TEST_F(WaitForHcaTest, StartsAtOnceWithAPresentHca) {
@@ -49,6 +52,8 @@ TEST_F(WaitForHcaTest, RetriesOnceASecondAndShowsTheError) {
   EXPECT_TRUE(status.ok()) << status;
   ASSERT_EQ(started_at_.size(), 4u);
   EXPECT_EQ(shown_, "waiting for the HCA: open InfiniBand device mlx5_0: there is mlx5_1\n");
+  EXPECT_EQ(other_, "\"stats\" is not available yet: waiting for the HCA: open InfiniBand device mlx5_0: there is mlx5_1");
+  EXPECT_TRUE(absl::StrContains(commands_.Run("stats", {}).status().message(), "not a valid command")) << "no longer";
   for (size_t i = 1; i < started_at_.size(); ++i) EXPECT_GE(started_at_[i] - started_at_[i - 1], absl::Seconds(1));
   EXPECT_LT(started_at_.back() - started_at_.front(), absl::Seconds(4));
   EXPECT_FALSE(commands_.Run("show", {}).ok()) << "the started program registers its own";

@@ -206,7 +206,7 @@ TEST_F(VSwitchTest, APortIsPolledByPmdThreads) {
 size_t AddressesOfPeer(Agent& agent) {
   const std::string peers = agent.Ctl({"peers"}).out;
   size_t count = 0;
-  for (size_t at = 0; (at = peers.find("\n        GID ", at)) != peers.npos; ++at) ++count;
+  for (size_t at = 0; (at = peers.find("\n    GID ", at)) != peers.npos; ++at) ++count;
   return count;
 }
 

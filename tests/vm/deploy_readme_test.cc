@@ -73,8 +73,10 @@ class DeployReadmeTest : public InfinibandTest {
     EXPECT_EQ(LineOf(unit, "LimitMEMLOCK="), "infinity");
     EXPECT_EQ(LineOf(unit, "CapabilityBoundingSet="), "CAP_NET_ADMIN CAP_NET_RAW");
     EXPECT_EQ(LineOf(unit, "Environment=EOIB_HCA="), "verbs:mlx5_0/1");
+    EXPECT_EQ(LineOf(unit, "Environment=EOIBD_OPTIONS="), "");
     Argv argv = {"prlimit", "--memlock=unlimited:unlimited", "setpriv", "--bounding-set=-all,+net_admin,+net_raw"};
     for (absl::string_view word : absl::StrSplit(LineOf(unit, "ExecStart="), ' ')) {
+      if (word == "$EOIBD_OPTIONS") continue;  // none
       argv.push_back(absl::StrReplaceAll(word, {{"/usr/bin/eoibd", Binary("eoibd")},
                                                 {"${EOIB_HCA}", absl::StrCat("verbs:", IbSubnet::Device(adapter), "/1")}}));
     }

@@ -31,6 +31,7 @@ namespace eoib {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Bytes = std::vector<uint8_t>;
 
 const auto* const kOwnNamespace = testing::AddGlobalTestEnvironment(new OwnNamespace);
@@ -522,13 +523,13 @@ TEST_F(NetdevPortTest, BridgeWithATapOfAnAgentIsLeft) {
   ASSERT_TRUE(Ip("link add br0 type bridge && ip link set br0 up"));
   const auto bridge = NetdevPort::Open("br0");
   ASSERT_TRUE(bridge.ok()) << bridge.status();
-  EXPECT_THAT((*bridge)->Check(), HasSubstr("no carrier"));
+  EXPECT_THAT((*bridge)->Check(), Not(HasSubstr("loop")));
   ASSERT_TRUE(Ip("link set port0 alias eoib:/var/lib/eoib/web1 && ip link set port0 master br0"));
   EXPECT_THAT((*bridge)->Check(), HasSubstr("its port port0 is the TAP of a vPort, so frames would loop"));
   EXPECT_FALSE((*bridge)->up());
   EXPECT_THAT(std::string(NetdevPort::Open("br0").status().message()), HasSubstr("use port0 alone, or take it out"));
   ASSERT_TRUE(Ip("link set port0 nomaster"));
-  EXPECT_THAT((*bridge)->Check(), HasSubstr("no carrier"));
+  EXPECT_THAT((*bridge)->Check(), Not(HasSubstr("loop")));
   ASSERT_TRUE(Ip("link delete br0"));
 }
 
