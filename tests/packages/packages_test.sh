@@ -113,6 +113,7 @@ expect_files() {
 test_contents() {
   title "contents"
   local package libraries=/usr/lib/$(gcc -print-multiarch)
+  expect_files eoib-agent /usr/share/doc/eoib-agent/README.md /usr/share/doc/eoib-agent/configuration.md
   expect_files eoib-vhost /usr/lib/eoib/libeoib-vhost.so /usr/share/doc/eoib-vhost/vm.md
   expect_files libeoib0 "$libraries/libeoib.so.0"
   expect_files libeoib-dev /usr/include/eoib.h "$libraries/libeoib.a" "$libraries/libeoib.so" "$libraries/pkgconfig/eoib.pc"
@@ -154,6 +155,7 @@ test_installation() {
   done
   expect "the group of the read-only control sockets" getent group eoib
   expect "versions" sh -c 'eoibd --version | grep -F "$(dpkg-query -W -f "\${Version}" eoib-agent | cut -d- -f1)"'
+  expect "no document links to a file of the sources" sh -c '! grep -rn "](\.\./" /usr/share/doc/*eoib*'
   expect "the example is right" eoibd --check_config --config=/usr/share/doc/eoib-agent/examples/eoibd.toml
   if on eoibd --check_config >"$work/output" 2>&1; then fail "the file of the package says what nobody has decided"; fi
   grep -q "there is no VES" "$work/output" || fail "the file of the package: $(cat "$work/output")"
