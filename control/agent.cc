@@ -22,19 +22,19 @@
 namespace eoib {
 namespace {
 
-std::string HostName() {
+std::string HostName(absl::string_view agent) {
   char name[HOST_NAME_MAX + 1] = "";
   gethostname(name, sizeof(name) - 1);
-  return std::string(name).substr(0, VPortMessage::kMaxHostName);
+  return absl::StrCat(name, agent.empty() ? "" : "/", agent).substr(0, VPortMessage::kMaxHostName);
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Agent>> Agent::Create(const AgentConfig& config, std::unique_ptr<Hca> hca, StateDir* state,
                                                      const PortFactory& make_port, EventLoop* loop, const Clock* clock,
-                                                     std::unique_ptr<DataPath> data_path) {
+                                                     std::unique_ptr<DataPath> data_path, absl::string_view name) {
   if (absl::Status status = CheckLinkLayer(config, hca.get()); !status.ok()) return status;
-  auto agent = std::unique_ptr<Agent>(new Agent(loop, state, make_port));
+  auto agent = std::unique_ptr<Agent>(new Agent(loop, state, make_port, HostName(name)));
   auto fabric = FabricPort::Open(std::move(hca), loop, clock);
   if (!fabric.ok()) return fabric.status();
   agent->fabric_ = *std::move(fabric);
@@ -65,7 +65,7 @@ absl::Status Agent::Open() {
 }
 
 absl::StatusOr<std::unique_ptr<Ves>> Agent::MakeVes(const VesConfig& config) {
-  return Ves::Create(config, {fabric_->resources(), [this] { fabric_->RebuildSoon(); }, &fdb_budget_, identity_, HostName()});
+  return Ves::Create(config, {fabric_->resources(), [this] { fabric_->RebuildSoon(); }, &fdb_budget_, identity_, host_});
 }
 
 absl::Status Agent::Watch(Ves* ves) {
@@ -222,7 +222,7 @@ void Agent::RegisterMetrics(MetricRegistry* registry) {
 void Agent::Collect(MetricSet* metrics) const {
   const Hca& hca = *fabric_->resources().hca;
   metrics->Info("agent", "the agent's id in the vPort protocol, its host and its HCA port",
-                {{"id", identity_.id.ToString()}, {"host", HostName()}, {"hca", hca.name()}});
+                {{"id", identity_.id.ToString()}, {"host", host_}, {"hca", hca.name()}});
   CollectHca(hca, metrics);
   for (const std::unique_ptr<Ves>& ves : veses_) CollectVes(*ves, metrics);
 }

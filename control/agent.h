@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "control/config.h"
 #include "control/config_diff.h"
 #include "control/daemon/command_registry.h"
@@ -40,10 +41,12 @@ class Agent final {
   // Opens everything that `config` names, or nothing: a failure leaves no interface behind. A missing link, subnet manager or
   // P_Key is no failure: the VES waits for it without carrier. `state`, `loop` and `clock` outlive the agent. `state` may be
   // null: then the agent has a new id, the configuration names all MACs, and nothing is saved. `data_path` runs the
-  // forwarders; null: a worker of the agent's own.
+  // forwarders; null: a worker of the agent's own. Peers show the name of the host, or HOST/NAME with a `name`, which tells
+  // several agents of a host apart.
   static absl::StatusOr<std::unique_ptr<Agent>> Create(const AgentConfig& config, std::unique_ptr<Hca> hca, StateDir* state,
                                                        const PortFactory& make_port, EventLoop* loop, const Clock* clock,
-                                                       std::unique_ptr<DataPath> data_path = nullptr);
+                                                       std::unique_ptr<DataPath> data_path = nullptr,
+                                                       absl::string_view name = "");
   ~Agent();
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
@@ -86,8 +89,8 @@ class Agent final {
     std::map<std::string, VPort> vports;          // that are in no VES now: new, changed or removed ones, by name
   };
 
-  Agent(EventLoop* loop, StateDir* state, PortFactory make_port)
-      : loop_(loop), state_(state), make_port_(std::move(make_port)) {}
+  Agent(EventLoop* loop, StateDir* state, PortFactory make_port, std::string host)
+      : loop_(loop), state_(state), make_port_(std::move(make_port)), host_(std::move(host)) {}
 
   absl::Status Open();
   static absl::Status CheckLinkLayer(const AgentConfig& config, Hca* hca);
@@ -126,6 +129,7 @@ class Agent final {
   EventLoop* const loop_;
   StateDir* const state_;
   const PortFactory make_port_;
+  const std::string host_;  // for peers
   AgentConfig config_;
   AgentIdentity identity_;
   std::unique_ptr<FabricPort> fabric_;

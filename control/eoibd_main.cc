@@ -124,7 +124,7 @@ absl::StatusOr<std::unique_ptr<Agent>> MakeAgent(const AgentConfig& config, Daem
     if (vport.type == "vhost-user") return MakeVhostVPort(vport);
     return tap_maker.Make(vport, mac, mtu, ves.config().SendsSegments());
   };
-  return Agent::Create(config, *std::move(hca), state, make_port, daemon->loop(), daemon->clock());
+  return Agent::Create(config, *std::move(hca), state, make_port, daemon->loop(), daemon->clock(), nullptr, FLAGS_name);
 }
 
 absl::Status Run() {

@@ -19,7 +19,7 @@ bool ParseNumber(absl::string_view text, int64_t* value) {
   return absl::SimpleAtoi(text, value);
 }
 
-absl::optional<Vid> ParseVid(absl::string_view text) {
+absl::optional<Vid> ReadVid(absl::string_view text) {
   int value;
   if (!absl::SimpleAtoi(text, &value) || value < 0 || value > Vid::kMax) return absl::nullopt;
   return Vid(static_cast<uint16_t>(value));
@@ -28,8 +28,8 @@ absl::optional<Vid> ParseVid(absl::string_view text) {
 // "10" or "100-199".
 bool AddVlanRange(absl::string_view text, VlanSet* vlans) {
   const std::pair<absl::string_view, absl::string_view> ends = absl::StrSplit(text, absl::MaxSplits('-', 1));
-  const absl::optional<Vid> first = ParseVid(ends.first);
-  const absl::optional<Vid> last = absl::StrContains(text, '-') ? ParseVid(ends.second) : first;
+  const absl::optional<Vid> first = ReadVid(ends.first);
+  const absl::optional<Vid> last = absl::StrContains(text, '-') ? ReadVid(ends.second) : first;
   if (!first.has_value() || !last.has_value() || *last < *first) return false;
   vlans->AddRange(*first, *last);
   return true;
