@@ -1,6 +1,7 @@
 #include "control/config_text.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -62,6 +63,35 @@ absl::StatusOr<std::pair<std::string, std::string>> ParseAssignment(absl::string
   if (IsTomlValue(quoted)) return std::make_pair(parts.first, absl::StrCat(parts.first, " = ", quoted));
   return absl::InvalidArgumentError(
       absl::StrCat(Quote(parts.second), " is no value of TOML; write ", parts.first, "='\"text\"'"));
+}
+
+// The lines that were removed ("-") and added ("+"): a longest common subsequence of lines is left out, if that takes no more
+// than 16 MiB.
+std::string DiffLines(absl::Span<const std::string> before, absl::Span<const std::string> after) {
+  while (!before.empty() && !after.empty() && before.front() == after.front()) before.remove_prefix(1), after.remove_prefix(1);
+  while (!before.empty() && !after.empty() && before.back() == after.back()) before.remove_suffix(1), after.remove_suffix(1);
+  constexpr size_t kMostPairs = 4 << 20;
+  if (before.size() * after.size() > kMostPairs) return absl::StrCat(DiffLines(before, {}), DiffLines({}, after));
+  const size_t width = after.size() + 1;
+  std::vector<uint32_t> common((before.size() + 1) * width);  // the length of that of the lines from (i, j) on
+  for (size_t i = before.size(); i-- > 0;) {
+    for (size_t j = after.size(); j-- > 0;) {
+      common[i * width + j] = before[i] == after[j] ? common[(i + 1) * width + j + 1] + 1
+                                                    : std::max(common[(i + 1) * width + j], common[i * width + j + 1]);
+    }
+  }
+  std::string diff;
+  size_t i = 0, j = 0;
+  while (i < before.size() || j < after.size()) {
+    if (i < before.size() && j < after.size() && before[i] == after[j]) {
+      ++i, ++j;
+    } else if (j == after.size() || (i < before.size() && common[(i + 1) * width + j] >= common[i * width + j + 1])) {
+      absl::StrAppend(&diff, "-", before[i++], "\n");
+    } else {
+      absl::StrAppend(&diff, "+", after[j++], "\n");
+    }
+  }
+  return diff;
 }
 
 bool IsComment(const std::string& line) { return absl::StartsWith(absl::StripLeadingAsciiWhitespace(line), "#"); }
@@ -178,7 +208,8 @@ absl::Status ConfigText::Set(const Table& table, absl::Span<const std::string> a
     const absl::optional<Place> place = Find(table);  // again, since lines have moved
     if (!place.has_value()) return absl::NotFoundError(absl::StrCat("there is no ", table.kind, " ", Quote(table.name)));
     std::vector<std::string> lines = LinesOf(place->file->text);
-    std::pair<int, int> at = {place->first + 1, place->first + 1};
+    std::pair<int, int> at = {place->first + 1, place->first + 1};  // behind the last key
+    for (const auto& [key, range] : place->keys) at = {std::max(at.first, range.second), std::max(at.first, range.second)};
     for (const auto& [key, range] : place->keys) {
       if (key == parsed->first) at = range;
     }
@@ -195,6 +226,9 @@ absl::Status ConfigText::Remove(const Table& table) {
   std::vector<std::string> lines = LinesOf(place->file->text);
   int first = place->first;
   while (first > 0 && IsComment(lines[static_cast<size_t>(first) - 1])) --first;
+  if (place->end == static_cast<int>(lines.size())) {  // as Add, which leaves a line empty above the table
+    while (first > 0 && lines[static_cast<size_t>(first) - 1].empty()) --first;
+  }
   lines.erase(lines.begin() + first, lines.begin() + place->end);
   place->file->text = Joined(lines);
   return absl::OkStatus();
@@ -204,18 +238,12 @@ bool ConfigText::IsChanged() const {
   return std::any_of(files_.begin(), files_.end(), [](const File& file) { return file.text != file.loaded; });
 }
 
-// Good enough for an operator: what both versions have at their start and at their end is left out.
 std::string ConfigText::Changes() const {
   std::string changes;
   for (const File& file : files_) {
     if (file.text == file.loaded) continue;
     absl::StrAppend(&changes, file.path, "\n");
-    const std::vector<std::string> before = LinesOf(file.loaded), after = LinesOf(file.text);
-    const auto start = std::mismatch(before.begin(), before.end(), after.begin(), after.end());
-    auto old_end = before.end(), new_end = after.end();
-    while (old_end != start.first && new_end != start.second && *(old_end - 1) == *(new_end - 1)) --old_end, --new_end;
-    for (auto line = start.first; line != old_end; ++line) absl::StrAppend(&changes, "-", *line, "\n");
-    for (auto line = start.second; line != new_end; ++line) absl::StrAppend(&changes, "+", *line, "\n");
+    absl::StrAppend(&changes, DiffLines(LinesOf(file.loaded), LinesOf(file.text)));
   }
   return changes;
 }

@@ -75,8 +75,8 @@ TEST_F(ConfigTextTest, RemovesATableWithItsComment) {
 TEST_F(ConfigTextTest, SetsReplacesAndRemovesKeys) {
   ConfigText text = ConfigText::Of(kText, "test");
   ASSERT_TRUE(text.Set({"vport", "web0"}, {"trunk_vlans=[30]", "sticky=true", "mode=trunk"}).ok());
-  EXPECT_THAT(text.text(), HasSubstr("[[vport]]\nsticky = true\nname = \"web0\"\nves = \"blue\"\ntrunk_vlans = [30]\n"
-                                     "mode = \"trunk\"\n# the mail"));
+  EXPECT_THAT(text.text(), HasSubstr("[[vport]]\nname = \"web0\"\nves = \"blue\"\ntrunk_vlans = [30]\n"
+                                     "mode = \"trunk\"\nsticky = true\n# the mail"));
   ASSERT_TRUE(text.Set({"vport", "web0"}, {"sticky=", "trunk_vlans="}).ok());
   EXPECT_THAT(text.text(), HasSubstr("[[vport]]\nname = \"web0\"\nves = \"blue\"\nmode = \"trunk\"\n"));
   ASSERT_TRUE(text.Set({"ves", "blue"}, {"ageing=60"}).ok());
@@ -123,8 +123,24 @@ TEST_F(ConfigTextTest, SavesOnlyWhatChanged) {
   ASSERT_TRUE(text.Save().ok());
   EXPECT_FALSE(text.IsChanged());
   EXPECT_EQ(ReadFile(directory_.path() + "/eoibd.d/a.toml", 1000).value(),
-            "[[vport]]\naccess_vlan = 7\nname = \"a0\"\nves = \"blue\"\n");
+            "[[vport]]\nname = \"a0\"\nves = \"blue\"\naccess_vlan = 7\n");
   EXPECT_EQ(ReadFile(path_, 1000).value(), kText);
+}
+
+TEST_F(ConfigTextTest, AnAddedAndRemovedTableLeavesNothing) {
+  Write(path_, kText);
+  ConfigText text = Load();
+  ASSERT_TRUE(text.Add({"vport", "tmp"}, {"ves=blue"}).ok());
+  ASSERT_TRUE(text.Remove({"vport", "tmp"}).ok());
+  EXPECT_FALSE(text.IsChanged()) << text.Changes();
+}
+
+TEST_F(ConfigTextTest, ChangesHaveChangedLinesOnly) {
+  Write(path_, kText);
+  ConfigText text = Load();
+  ASSERT_TRUE(text.Set({"ves", "blue"}, {"ageing=60"}).ok());
+  ASSERT_TRUE(text.Set({"vport", "mail0"}, {"access_vlan=7"}).ok());
+  EXPECT_EQ(text.Changes(), absl::StrCat(path_, "\n+ageing = 60\n+access_vlan = 7\n"));
 }
 
 TEST_F(ConfigTextTest, DoesNotOverwriteTheChangesOfOthers) {

@@ -31,7 +31,7 @@ DEFINE_string(hca, "",
 DEFINE_string(config, "/etc/eoib/eoibd.toml", "VESes and vPorts");
 DEFINE_string(rundir, "/run/eoib",
               "directory of the control socket eoibd.ctl, and of fabricd.sock unless --fabric says otherwise");
-DEFINE_string(statedir, "/var/lib/eoib", "directory of what survives a restart: MACs");
+DEFINE_string(statedir, "/var/lib/eoib", "directory of what survives a restart: the agent's id, its MACs, and the MACs that it learned (fdb.json)");
 DEFINE_string(fabric, "", "soft: the socket of eoib-fabricd; default RUNDIR/fabricd.sock");
 DEFINE_string(name, "", "for several agents on one host: the control socket is RUNDIR/eoibd.NAME.ctl");
 DEFINE_bool(
@@ -128,6 +128,7 @@ absl::StatusOr<std::unique_ptr<Agent>> MakeAgent(const AgentConfig& config, Daem
 }
 
 absl::Status Run() {
+  if (FLAGS_hca.empty() && !FLAGS_check_config) return OpenHca("", "", "", {}).status();  // before the file: the first mistake
   const absl::StatusOr<ConfigText> text = LoadConfigText(FLAGS_config);
   if (!text.ok()) return text.status();
   const absl::StatusOr<AgentConfig> config = ParseConfig(*text);
