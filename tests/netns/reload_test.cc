@@ -103,7 +103,7 @@ TEST_F(ReloadTest, DropInsCountAndSaveWritesTheRightFile) {
   agent(1).MustCtl({"vport", "add", "v2", "ves=red"});
   EXPECT_THAT(agent(1).MustCtl({"config", "diff"}), AllOf(HasSubstr("not saved yet"), HasSubstr("+access_vlan = 9")));
   EXPECT_THAT(agent(1).MustCtl({"config", "save"}), HasSubstr("saved"));
-  EXPECT_THAT(host(1)->MustRun({"cat", drop_ins + "/tenant.toml"}), HasSubstr("# a tenant\n[[vport]]\naccess_vlan = 9\n"));
+  EXPECT_THAT(host(1)->MustRun({"cat", drop_ins + "/tenant.toml"}), HasSubstr("ves = \"red\"\naccess_vlan = 9\n"));
   EXPECT_THAT(host(1)->MustRun({"cat", agent(1).directory() + "/eoibd.toml"}), HasSubstr("name = \"v2\""));
   EXPECT_THAT(agent(1).MustCtl({"reload"}), HasSubstr("nothing to change"));
   ASSERT_EQ(agent(1).Stop(), 0);
