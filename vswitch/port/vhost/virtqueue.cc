@@ -82,19 +82,19 @@ bool Virtqueue::Next(Direction direction, DescriptorChain* chain) noexcept {
   chain->head = head;
   chain->count = 0;
   chain->length = 0;
-  if (!Collect(direction, descriptors_, size_, ReadDescriptor(&descriptors_[head]), chain)) return false;
+  if (!Collect(direction, Table::kQueue, {descriptors_, size_}, ReadDescriptor(&descriptors_[head]), chain)) return false;
   ++next_available_;
   return true;
 }
 
-// Walks a chain in a table of `entries` descriptors: the queue's own, or an indirect one. A chain has at most so many, which
-// ends loops.
-bool Virtqueue::Collect(Direction direction, const RingDescriptor* table, size_t entries, RingDescriptor first,
+// Walks a chain in a table. A chain has at most as many descriptors as the table, which ends loops. An indirect table may lie
+// anywhere in the guest's memory, also where the queue's own is, so `kind` ends the recursion.
+bool Virtqueue::Collect(Direction direction, Table kind, absl::Span<const RingDescriptor> table, RingDescriptor first,
                         DescriptorChain* chain) noexcept {
   RingDescriptor descriptor = first;
   for (size_t walked = 1;; ++walked) {
     if ((descriptor.flags & RingDescriptor::kIndirect) != 0) {
-      if (!features_.indirect || table != descriptors_ || (descriptor.flags & RingDescriptor::kNext) != 0) {
+      if (!features_.indirect || kind == Table::kIndirect || (descriptor.flags & RingDescriptor::kNext) != 0) {
         return Stop("an indirect table where none may be, in the chain of descriptor", chain->head);
       }
       const size_t inner = descriptor.length / sizeof(RingDescriptor);
@@ -106,12 +106,12 @@ bool Virtqueue::Collect(Direction direction, const RingDescriptor* table, size_t
         return Stop("an indirect table outside of the guest's memory or not aligned, at address", descriptor.address);
       }
       const auto* const indirect = reinterpret_cast<const RingDescriptor*>(at);
-      return Collect(direction, indirect, inner, ReadDescriptor(indirect), chain);
+      return Collect(direction, Table::kIndirect, {indirect, inner}, ReadDescriptor(indirect), chain);
     }
     if (!Add(direction, descriptor, chain)) return false;
     if ((descriptor.flags & RingDescriptor::kNext) == 0) return true;
-    if (descriptor.next >= entries) return Stop("a chain that leaves its table, to descriptor", descriptor.next);
-    if (walked == entries || walked == DescriptorChain::kMost) {
+    if (descriptor.next >= table.size()) return Stop("a chain that leaves its table, to descriptor", descriptor.next);
+    if (walked == table.size() || walked == DescriptorChain::kMost) {
       return Stop("a loop, or too many descriptors, in the chain of descriptor", chain->head);
     }
     descriptor = ReadDescriptor(&table[descriptor.next]);

@@ -107,7 +107,8 @@ class Virtqueue {
   bool Stop(const char* why, uint64_t detail) noexcept;
   uint16_t Load(const uint16_t* word) const noexcept;
   void Store(uint16_t* word, uint16_t value) noexcept;
-  bool Collect(Direction direction, const RingDescriptor* table, size_t entries, RingDescriptor first,
+  enum class Table : uint8_t { kQueue, kIndirect };
+  bool Collect(Direction direction, Table kind, absl::Span<const RingDescriptor> table, RingDescriptor first,
                DescriptorChain* chain) noexcept;
   bool Add(Direction direction, const RingDescriptor& descriptor, DescriptorChain* chain) noexcept;
   void SetUsedFlags(uint16_t flags) noexcept;
