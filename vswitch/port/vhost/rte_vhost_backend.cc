@@ -43,7 +43,7 @@ struct MessageStart {
   uint64_t number;
 } __attribute__((packed));
 
-// What the ring code lacks, and IN_ORDER, which gains nothing.
+// The features that the ring code lacks, and IN_ORDER, which gains nothing.
 constexpr uint64_t kDisabled = 1ULL << 10 | 1ULL << 14 |  // GUEST_UFO, HOST_UFO
                                1ULL << 34 | 1ULL << 35;   // RING_PACKED, IN_ORDER
 

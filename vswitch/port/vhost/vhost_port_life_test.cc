@@ -1,0 +1,191 @@
+// The life of a vhost port: faults, messages of the library, migration, and what it says to the operator.
+#include <atomic>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "vswitch/port/vhost/vhost_port.h"
+#include "vswitch/port/vhost/vhost_port_test_fixture.h"
+
+namespace eoib {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class VhostPortLifeTest : public VhostPortTest {};
+
+TEST_F(VhostPortLifeTest, NonsenseTakesThePortDownUntilTheGuestResets) {
+  Start(kLinux);
+  machine_->queue(1)->MakeAvailable(1000);
+  EXPECT_THAT(Receive(), ElementsAre());
+  EXPECT_THAT(port_->Trouble(), HasSubstr("the guest's driver breaks the rules of virtio: queue 1 has a chain that begins "
+                                          "outside of the table, at descriptor 1000; the vPort is down until"));
+  EXPECT_EQ(Transmit(Plain(60)), DropReason::kPortDown);
+  EXPECT_FALSE(IsReady());
+  backend_.device->Disconnect();
+  Start(kLinux);
+  machine_->Send(Plain(60));
+  EXPECT_THAT(Receive(), ElementsAre(Plain(60)));
+
+  machine_->Post(1, 2100);
+  ASSERT_EQ(Transmit(Plain(60)), DropReason::kNone);
+  machine_->queue(0)->AvailableWord(AvailRing::kIndex) = 5000;
+  EXPECT_EQ(Transmit(Plain(60)), DropReason::kPortDown);
+  EXPECT_THAT(port_->Trouble(), HasSubstr("queue 0 has more chains than entries"));
+}
+
+TEST_F(VhostPortLifeTest, GoesOnWhereItWasAfterAMessage) {
+  Start(kLinux);
+  machine_->Post(8, 2100);
+  for (uint8_t i = 0; i < 4; ++i) {
+    machine_->Send(Plain(60, i));
+    machine_->Reconfigure();
+    EXPECT_TRUE(IsReady());
+    EXPECT_THAT(Receive(), ElementsAre(Plain(60, i)));
+    EXPECT_EQ(Transmit(Plain(60, i)), DropReason::kNone);
+    EXPECT_EQ(machine_->Take().at(0).frame, Plain(60, i));
+  }
+}
+
+class CountingLog final : public DirtyLog {
+ public:
+  void LogGuest(uint64_t, uint64_t length) noexcept override { guest += length; }
+  void LogUsed(uint16_t, uint64_t, uint64_t length) noexcept override { used += length; }
+  uint64_t guest = 0, used = 0;
+};
+
+TEST_F(VhostPortLifeTest, LogsWritesWhileTheGuestMigrates) {
+  Start(kLinux);
+  CountingLog log;
+  machine_->set_log(&log, kLinux | VhostFeature::kLog);
+  machine_->Reconfigure();
+  machine_->Post(2, 100);
+  log = {};
+  EXPECT_EQ(Transmit(Plain(150)), DropReason::kNone);
+  EXPECT_EQ(log.guest, 12u + 150 + 2) << "and the number of chains once more";
+  EXPECT_EQ(log.used, 2 * 8u + 2);
+  EXPECT_EQ(machine_->Take().at(0).frame, Plain(150));
+  EXPECT_THAT(port_->Describe(), HasSubstr("migrating"));
+}
+
+// A guest that makes chains available at the moment when the port asks for notifications: it has seen that none is wanted.
+class SendsBeforeTheWait final : public DirtyLog {
+ public:
+  explicit SendsBeforeTheWait(ModelMachine* machine) : machine_(machine) {}
+  void LogGuest(uint64_t, uint64_t) noexcept override {}
+  void LogUsed(uint16_t queue, uint64_t offset, uint64_t) noexcept override {
+    if (queue != 1 || offset != UsedRing::kFlags || machine_->queue(1)->UsedWord(UsedRing::kFlags) != 0 || !armed_) return;
+    armed_ = false;
+    for (uint8_t i = 0; i < 20; ++i) machine_->SendSilently(Plain(60, i));
+  }
+
+ private:
+  ModelMachine* const machine_;
+  bool armed_ = true;
+};
+
+TEST_F(VhostPortLifeTest, StaysReadyForFramesThatCameBeforeItAskedForNotifications) {
+  Start(kLinux & ~VhostFeature::kEventIndex);
+  SendsBeforeTheWait log(machine_.get());
+  machine_->set_log(&log, (kLinux & ~VhostFeature::kEventIndex) | VhostFeature::kLog);
+  machine_->Reconfigure();
+  for (uint8_t i = 0; i < 9; ++i) machine_->Send(Plain(60, i));  // more than a batch: from then on none is wanted
+  Frame frames[8];
+  for (const size_t expected : {8, 8, 8, 5}) {
+    EXPECT_TRUE(IsReady());
+    ASSERT_EQ(port_->Receive(pool_.get(), kMtu, absl::MakeSpan(frames), &counts_), expected);
+    for (size_t i = 0; i < expected; ++i) pool_->Free(frames[i].buffer);
+  }
+}
+
+TEST_F(VhostPortLifeTest, AnnouncesAGuestThatArrived) {
+  Start(kLinux);
+  Receive();
+  const MacAddr mac = MacAddr::FromUint64(0x52'54'00'00'00'01);
+  backend_.device->Announce(mac);
+  EXPECT_TRUE(IsReady());
+  const std::vector<Bytes> frames = Receive();
+  ASSERT_EQ(frames.size(), 1u);
+  EXPECT_EQ(MacAddr::FromWire(frames[0].data()), MacAddr::Broadcast());
+  EXPECT_EQ(MacAddr::FromWire(frames[0].data() + 6), mac);
+  EXPECT_EQ(frames[0][12] << 8 | frames[0][13], kEtherTypeRarp);
+  EXPECT_EQ(MacAddr::FromWire(frames[0].data() + 32), mac);
+  EXPECT_THAT(Receive(), ElementsAre());
+}
+
+TEST_F(VhostPortLifeTest, SaysWhyNoFramesPass) {
+  EXPECT_THAT(port_->Trouble(), HasSubstr("no virtual machine has connected"));
+  EXPECT_EQ(Transmit(Plain(60)), DropReason::kPortDown);
+  ASSERT_TRUE(backend_.device->Connect());
+  EXPECT_THAT(port_->Trouble(), HasSubstr("connected, but its guest has not started the interface"));
+  VhostState state;
+  state.features = kLinux;
+  backend_.device->Resume(state);
+  EXPECT_THAT(port_->Trouble(), HasSubstr("does not share its memory; give QEMU -object memory-backend-memfd,share=on"));
+  EXPECT_EQ(Transmit(Plain(60)), DropReason::kPortDown);
+  EXPECT_FALSE(backend_.device->Connect()) << "a second machine";
+  EXPECT_THAT(port_->Describe(), HasSubstr("1 further machines refused"));
+  backend_.device->Disconnect();
+  Start(kLinux);
+}
+
+// A guest whose memory is a private copy: it notifies, and its rings stay empty here.
+TEST_F(VhostPortLifeTest, SaysThatMemoryIsAPrivateCopy) {
+  Start(kLinux);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(port_->Trouble(), "");
+    machine_->Notify();
+    EXPECT_THAT(Receive(), ElementsAre());
+  }
+  EXPECT_THAT(port_->Trouble(), HasSubstr("does not share its memory"));
+  machine_->Send(Plain(60));
+  EXPECT_THAT(Receive(), ElementsAre(Plain(60)));
+  EXPECT_EQ(port_->Trouble(), "");
+}
+
+TEST_F(VhostPortLifeTest, RefusesPathsThatAreNotFree) {
+  const auto error = [this](const std::string& path) {
+    return std::string(VhostPort::Open({.socket = path}, &backend_).status().message());
+  };
+  EXPECT_THAT(error(directory_.path() + "/none/vm"), HasSubstr("/none/: No such file or directory; make it, or change socket"));
+  ASSERT_TRUE(std::ofstream(directory_.path() + "/file").good());
+  EXPECT_THAT(error(directory_.path() + "/file"), HasSubstr("there is a file that is no socket; remove it, or change socket"));
+}
+
+// The library's messages come at any time; a sanitizer sees whether the worker is outside meanwhile.
+TEST_F(VhostPortLifeTest, MessagesComeWhileTheWorkerRuns) {
+  Start(kLinux);
+  machine_->Send(Plain(60));  // a machine that notifies and sends nothing looks like one that does not share its memory
+  ASSERT_THAT(Receive(), ElementsAre(Plain(60)));
+  std::atomic<bool> done{false};
+  std::atomic<size_t> taken{0};
+  std::thread worker([&] {
+    while (!done.load()) {
+      taken += Receive().size();
+      Transmit(Plain(60));
+    }
+  });
+  for (int i = 0; i < 200; ++i) {
+    const auto indices = backend_.device->Park();
+    EXPECT_EQ(indices.size(), 2u);
+    while (machine_->queue(1)->Take().has_value()) {
+    }
+    machine_->Take();
+    machine_->Post(machine_->queue(0)->free(), 2100);
+    if (machine_->queue(1)->free() >= 2) machine_->Send(Plain(60));
+    machine_->Reconfigure();
+    EXPECT_EQ(port_->Trouble(), "");
+    if (i % 50 == 49) {  // progress in between, on any machine
+      const size_t before = taken.load();
+      while (taken.load() == before && machine_->queue(1)->outstanding() != 0 && IsReady()) std::this_thread::yield();
+    }
+  }
+  done.store(true);
+  worker.join();
+}
+
+}  // namespace
+}  // namespace eoib
