@@ -199,6 +199,19 @@ bool TableReader::AddVlans(absl::string_view key, const toml::node& element, Vla
   return false;
 }
 
+std::vector<std::string> TableReader::Texts(absl::string_view key, absl::string_view example) const {
+  if (!Has(key)) return {};
+  std::vector<std::string> texts;
+  const toml::array* array = Find(key)->as_array();
+  if (array != nullptr) {
+    for (const toml::node& element : *array) {
+      if (const auto* text = element.as_string()) texts.push_back(text->get());
+    }
+  }
+  if (array == nullptr || texts.size() != array->size()) Wrong(key, absl::StrCat("write ", key, " = ", example));
+  return texts;
+}
+
 std::vector<MacAddr> TableReader::Macs(absl::string_view key) const {
   if (!Has(key)) return {};
   const auto* array = Find(key)->as_array();

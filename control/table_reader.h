@@ -81,6 +81,8 @@ class TableReader {
   absl::optional<VlanSet> Vlans(absl::string_view key) const;
   absl::optional<MacAddr> Mac(absl::string_view key) const { return Has(key) ? Mac(key, *Find(key)) : absl::nullopt; }
   std::vector<MacAddr> Macs(absl::string_view key) const;
+  // An array of strings; a mistake suggests `example`.
+  std::vector<std::string> Texts(absl::string_view key, absl::string_view example) const;
 
  private:
   const toml::node* Find(absl::string_view key) const { return table_.get(std::string_view(key.data(), key.size())); }

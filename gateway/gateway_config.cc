@@ -146,24 +146,11 @@ class GatewayReader {
   std::vector<Value> List(absl::string_view key, absl::string_view example, absl::string_view hint,
                           absl::optional<Value> (*parse)(absl::string_view)) const {
     std::vector<Value> values;
-    for (const std::string& text : Texts(key, example)) {
+    for (const std::string& text : reader_.Texts(key, example)) {
       const absl::optional<Value> value = parse(text);
       value.has_value() ? values.push_back(*value) : reader_.Mistake(key, absl::StrCat(key, " has ", Quote(text), "; ", hint));
     }
     return values;
-  }
-
-  std::vector<std::string> Texts(absl::string_view key, absl::string_view example) const {
-    if (!reader_.Has(key)) return {};
-    std::vector<std::string> texts;
-    const toml::array* array = table_.get(std::string_view(key.data(), key.size()))->as_array();
-    if (array != nullptr) {
-      for (const toml::node& element : *array) {
-        if (const auto* text = element.as_string()) texts.push_back(text->get());
-      }
-    }
-    if (array == nullptr || texts.size() != array->size()) reader_.Wrong(key, absl::StrCat("write ", key, " = ", example));
-    return texts;
   }
 
   const toml::table& table_;

@@ -113,7 +113,7 @@ class UplinkReader {
     }
   }
 
-  // What the VES does not pass cannot cross.
+  // The VES drops protocols that its group_fwd_mask does not pass.
   void ReadGroups(const VesConfig& ves) {
     struct Row {
       const char* key;
@@ -140,7 +140,7 @@ class UplinkReader {
     if (const auto priority = reader_.Integer("priority", 1, 255, "; of several gateways the highest works")) {
       config_.priority = static_cast<uint8_t>(*priority);
     }
-    for (const std::string& text : Texts("peers", "[\"fe80::2:c903:e:b72\"]")) {
+    for (const std::string& text : reader_.Texts("peers", "[\"fe80::2:c903:e:b72\"]")) {
       const absl::StatusOr<Gid> gid = Gid::Parse(text);
       if (gid.ok() && !gid->IsZero() && !gid->IsMulticast()) {
         config_.peers.push_back(*gid);
@@ -152,7 +152,7 @@ class UplinkReader {
   }
 
   void ReadSources() {
-    for (const std::string& text : Texts("icmp_source", "[\"10.0.0.250\"]")) {
+    for (const std::string& text : reader_.Texts("icmp_source", "[\"10.0.0.250\"]")) {
       const absl::StatusOr<IpAddr> address = IpAddr::Parse(text);
       if (!address.ok() || !address->CanBeHost()) {
         reader_.Mistake("icmp_source", absl::StrCat("icmp_source has ", Quote(text), "; an address is written \"10.0.0.250\""));
@@ -162,19 +162,6 @@ class UplinkReader {
         config_.icmp_source4 = address->ipv4();
       }
     }
-  }
-
-  std::vector<std::string> Texts(absl::string_view key, absl::string_view example) const {
-    if (!reader_.Has(key)) return {};
-    std::vector<std::string> texts;
-    const toml::array* array = table_.get(std::string_view(key.data(), key.size()))->as_array();
-    if (array != nullptr) {
-      for (const toml::node& element : *array) {
-        if (const auto* text = element.as_string()) texts.push_back(text->get());
-      }
-    }
-    if (array == nullptr || texts.size() != array->size()) reader_.Wrong(key, absl::StrCat("write ", key, " = ", example));
-    return texts;
   }
 
   const toml::table& table_;
