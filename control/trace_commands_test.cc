@@ -75,7 +75,7 @@ TEST_F(TraceCommandsTest, DropsHaveTheirReasons) {
   EXPECT_THAT(Trace(h1, {"v1", "hex", std::string(2 * 70000, '2')}), HasSubstr("drop too_large: "));
 }
 
-// What trace says is what the switch does with the same frame.
+// The switch does with the frame as trace says.
 TEST_F(TraceCommandsTest, AgreesWithTheForwarder) {
   Host* h1 = AddHost("h1", kThreeVPorts);
   ASSERT_TRUE(AllJoined());

@@ -122,7 +122,7 @@ class Ves final : public FabricPortClient {
   size_t Buffers(BufferPool::State state) const;
   const GroupMembership& group() const { return *group_; }
   const PartitionQueuePair& queue_pair() const { return queues_.front()->queue_pair; }
-  // Of all queues, for the operator: "0x48 0x49", or "none".
+  // The QPNs of all queues, for the operator: "0x48 0x49", or "none".
   std::string QpnText() const;
   // The P_Key is checked on InfiniBand only.
   bool checks_pkey() const { return context_.fabric.sa != nullptr; }

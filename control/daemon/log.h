@@ -19,7 +19,7 @@ void LogWarning(absl::string_view text);
 void SetLogInfo(bool on);
 // Takes the log lines of one thread in place of standard error: `level` is syslog's.
 using LogSink = std::function<void(int level, absl::string_view text)>;
-// Of the calling thread, from now on. Null: standard error. The sink outlives its use.
+// Sends the log lines of the calling thread to `sink` from now on. Null: to standard error. The sink outlives its use.
 void SetThreadLogSink(const LogSink* sink);
 // The name at the head of each line; default "eoib". Before the first thread starts.
 void SetLogProgram(absl::string_view name);

@@ -23,7 +23,7 @@ namespace eoib {
 
 class BurstQueue;
 
-// What the program takes.
+// The frames that the program receives.
 struct BurstOptions {
   MacAddr mac;  // zero: none
   bool unfinished_checksums = false;
@@ -49,7 +49,7 @@ class LanePort final : public Port {
   size_t Receive(absl::Span<eoib_frame> frames);
   // Takes frames from the front. Returns how many.
   size_t Send(absl::Span<const eoib_frame> frames);
-  // Before the program sleeps. False if an arrival might wake nobody.
+  // The program calls it before it sleeps. Returns false if a frame may have arrived without ringing.
   bool Arm();
   // After it has slept.
   void DrainEvents();

@@ -93,7 +93,7 @@ void PolledPath::Start() ABSL_NO_THREAD_SAFETY_ANALYSIS {
   }
 }
 
-// What the program did not take waits, so there is no backlog to work off.
+// Frames wait until the program receives them, so there is no backlog to work off.
 void PolledPath::Stop(absl::Duration) ABSL_NO_THREAD_SAFETY_ANALYSIS {
   if (std::exchange(stopped_, true)) return;
   for (const std::shared_ptr<Lane>& lane : lanes_) {

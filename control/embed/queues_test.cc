@@ -134,7 +134,7 @@ TEST_F(QueuesTest, FloodsComeToTheFirstQueueAndNotBackToTheirSender) {
   for (const auto& [flow, queues] : SendFlows(one_, other_, MacAddr::FromUint64(0xffff'ffff'ffff), kA, kEach)) {
     EXPECT_THAT(queues, testing::ElementsAre(testing::Pair(0, SizeIs(kEach)))) << "flow " << flow;
   }
-  // What the HCA has looped back is dropped as our own, from whichever queue it was sent.
+  // A queue drops the multicast that the HCA loops back, whichever queue of the switch sent it.
   EXPECT_TRUE(Until([&] {
     EXPECT_THAT(Receive(one_), SizeIs(0));
     EXPECT_THAT(Receive(one_, 32, 5000, 1), SizeIs(0));

@@ -40,7 +40,7 @@ class UplinkElection {
   static constexpr absl::Duration kClaim = absl::Milliseconds(150);   // a candidate waits so long for objections
   // A successor waits so long, until copies of frames that its predecessor has forwarded are gone.
   static constexpr absl::Duration kGuard = absl::Milliseconds(20);
-  // The caller was held up if Run is so late. What was heard meanwhile is not known yet.
+  // The caller was held up if Run is so late. It has hellos to read that arrived meanwhile.
   static constexpr absl::Duration kLate = absl::Milliseconds(150);
 
   // A gateway that was silent for so long may go on with smaller numbers, if no former hello can have them.

@@ -268,7 +268,7 @@ class Simulation {
     if (!std::exchange(gateway.paused, false)) return;
     NoteGone(i);
     Wake(i);
-    // What waited is read one by one; the election may run before.
+    // The gateway reads the waiting hellos one by one; the election may run before.
     for (const std::function<void()>& arrived : std::exchange(gateway.backlog, {})) At(now_ + SomeDelay() / 4, arrived);
   }
   void HealAll() {

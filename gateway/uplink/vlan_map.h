@@ -23,7 +23,7 @@ class VlanMap {
   bool Add(Vid ves, Vid wire);
   absl::optional<Vid> ToWire(Vid ves) const { return At(to_wire_, ves); }
   absl::optional<Vid> ToVes(Vid wire) const { return At(to_ves_, wire); }
-  // Of the VES.
+  // The VLANs of the VES that have a partner.
   const VlanSet& vlans() const { return vlans_; }
   // The VLAN of the VES that is untagged on the wire; 0 if there is none but the untagged one.
   Vid native() const { return ToVes(Vid(0)).value_or(Vid(0)); }

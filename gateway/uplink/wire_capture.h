@@ -29,7 +29,7 @@ namespace eoib::gateway {
 // Control thread.
 class WireCapture {
  public:
-  // Of `options` it takes the filters for MAC and VLAN (of the wire), the snap length and the limit.
+  // It uses the following of `options`: the filters for MAC and VLAN (of the wire), the snap length and the limit.
   static absl::StatusOr<std::unique_ptr<WireCapture>> Start(const std::string& netdev, const CaptureOptions& options);
   // Stops it and ignores an error.
   ~WireCapture();

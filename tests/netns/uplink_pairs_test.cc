@@ -135,8 +135,7 @@ TEST_F(UplinkPairTest, HellosOfStrangersAreIgnoredAndCounted) {
   EXPECT_THAT(second()->Show(), HasSubstr("stands by in 0\n"));
 }
 
-// Of frames in which `station` says by ARP or reverse ARP that it is there: EtherType, operation, sender's and target's
-// address.
+// A filter for the frames in which `station` announces itself by ARP or reverse ARP. They have its address as sender and target.
 PacketSocket::Filter ArpOf(MacAddr station, uint16_t ethertype, uint8_t operation, uint8_t host) {
   Bytes expected(14 + 28);
   std::fill_n(expected.begin(), 6, uint8_t{0xff});

@@ -1,4 +1,4 @@
-// What Open vSwitch tells of ports of type eoib: carrier, statistics, status, traces.
+// Open vSwitch tells the state of ports of type eoib: carrier, statistics, status, traces.
 #include <signal.h>
 
 #include <string>

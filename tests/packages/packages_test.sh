@@ -288,7 +288,7 @@ test_openvswitch() {
   eventually "the port is back" sh -c 'ovs-vsctl get Interface eoib0 link_state | grep -x up'
 }
 
-# What the upgrade of eoib-openvswitch has to leave. PID is that of the process before it.
+# An upgrade of eoib-openvswitch keeps the selected alternative, and the service runs. PID is the process before it.
 test_upgraded_openvswitch() {
   expect_vswitchd $ours
   [ "$(vswitchd_pid)" != "$1" ] || fail "the upgrade did not restart ovs-vswitchd"

@@ -10,7 +10,7 @@ exec </dev/console >/dev/console 2>&1
 while read -r module; do insmod "/modules/$module"; done </modules/order
 echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6
 ip link set lo up
-# What udhcpc calls.
+# udhcpc calls this script.
 printf '#!/bin/sh\n[ "$1" != bound ] || ip addr add "$ip/$mask" dev "$interface"\n' >/bin/dhcp
 chmod +x /bin/dhcp
 exec 3<>/dev/ttyS1

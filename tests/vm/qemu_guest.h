@@ -47,7 +47,7 @@ class QemuGuest {
     process_ = host->Start(Concatenated(Concatenated(machine, spec.netdev), Concatenated(spec.boot, spec.more)));
   }
 
-  // What the firmware has printed.
+  // The output of firmware and kernel.
   std::string Console() const { return ReadFile(console_); }
   Process* process() { return process_.get(); }
 

@@ -65,7 +65,7 @@ const Partition* FindPartition(const std::vector<Partition>& partitions, PKey pk
   return found == partitions.end() ? nullptr : &*found;
 }
 
-// What saved.toml has to have: partitions that are not as in the other files. One without members removes a partition.
+// The partitions for saved.toml: those that differ from the other files. One without members removes a partition.
 std::vector<Partition> Overrides(const std::vector<Partition>& files, const std::vector<Partition>& partitions) {
   std::vector<Partition> overrides;
   for (const Partition& partition : partitions) {
