@@ -5,7 +5,7 @@
 # FDB with. net: the switch that net_bench compares ours with. generator: the packet generator of vm_bench. all: for
 # tests/run.sh --all.
 PACKAGES_build="build-essential cmake ninja-build ccache lld pkg-config libabsl-dev libgflags-dev libgtest-dev libgmock-dev
-  libtomlplusplus-dev nlohmann-json3-dev libvalijson-dev libibverbs-dev libibumad-dev libibmad-dev libmnl-dev
+  libtomlplusplus-dev nlohmann-json3-dev libvalijson-dev libibverbs-dev libibumad-dev libibmad-dev libmnl-dev liburing-dev
   libsystemd-dev prometheus-cpp-dev libdpdk-dev openvswitch-source libssl-dev python3"
 PACKAGES_run="iproute2 iputils-ping iperf3 procps"
 PACKAGES_test="ibverbs-utils ibverbs-providers infiniband-diags perftest python3-pyverbs rdmacm-utils tshark ethtool

@@ -75,7 +75,8 @@ class NetdevPort final : public Port {
   const UniqueFd netlink_;
   const UniqueFd socket_;
   VnetWriter writer_;
-  ScatterList::Spill spill_;
+  const std::unique_ptr<uint8_t[]> spill_bytes_ = std::make_unique_for_overwrite<uint8_t[]>(ScatterList::Spill::kSize);
+  ScatterList::Spill spill_{spill_bytes_.get()};
   const std::unique_ptr<uint8_t[]> whole_;  // a super-frame that is to be divided
   std::atomic<bool> up_{false};
   std::atomic<uint32_t> mtu_{0};

@@ -16,11 +16,11 @@ ScatterList::ScatterList(BufferPool* pool, uint32_t mtu, Spill* spill, uint32_t 
       first_(spill != nullptr ? layout_.first : pool->frame_capacity()),
       largest_(spill != nullptr ? layout_.Largest() : pool->frame_size()),
       count_(spill != nullptr ? layout_.BuffersFor(largest_) : 1),
-      narrow_(spill != nullptr && spill->small_frames >= Spill::kNarrowAfter),
+      narrow_(spill != nullptr && spill->expects_small_frames()),
       missing_(narrow_ ? 1 : count_) {
   buffers_.fill(BufferId::None());
   // A frame with one byte too many shows by its length.
-  parts_[PartCount() - 1] = spill != nullptr ? iovec{spill->bytes.get(), Spill::kSize} : iovec{&beyond_, sizeof(beyond_)};
+  parts_[PartCount() - 1] = spill != nullptr ? iovec{spill->bytes, Spill::kSize} : iovec{&beyond_, sizeof(beyond_)};
 }
 
 ScatterList::~ScatterList() {
@@ -60,7 +60,7 @@ void ScatterList::Copy(uint32_t length, uint8_t* to) const {
 
 // Copies the spilled bytes of a frame of `length` into buffers of their own, and makes the list wide.
 void ScatterList::Spread(uint32_t length) {
-  const uint8_t* from = spill_->bytes.get();
+  const uint8_t* from = spill_->bytes;
   size_t left = length - first_;
   for (size_t i = 1; left != 0; ++i) {
     const size_t size = std::min<size_t>(left, layout_.piece);
@@ -70,7 +70,7 @@ void ScatterList::Spread(uint32_t length) {
     left -= size;
   }
   narrow_ = false;
-  parts_[count_ + 1] = {spill_->bytes.get(), Spill::kSize};
+  parts_[count_ + 1] = {spill_->bytes, Spill::kSize};
 }
 
 Frame ScatterList::Take(uint32_t length, const Gso& gso, uint32_t tag) {

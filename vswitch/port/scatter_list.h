@@ -11,7 +11,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 
 #include "absl/types/span.h"
 #include "vswitch/fabric/buffer_pool.h"
@@ -28,8 +27,10 @@ class ScatterList {
     static constexpr uint32_t kNarrowAfter = 32;
     static constexpr size_t kSize = kLargestSuperFrame;
 
-    const std::unique_ptr<uint8_t[]> bytes = std::make_unique<uint8_t[]>(kSize);
+    uint8_t* bytes = nullptr;   // kSize bytes
     uint32_t small_frames = 0;  // since the last frame that one buffer does not take
+
+    bool expects_small_frames() const { return small_frames >= kNarrowAfter; }
   };
 
   // `pool` and `spill` outlive the list. With `spill` null there is one buffer, which takes a frame of the pool's frame size.

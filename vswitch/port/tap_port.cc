@@ -42,7 +42,7 @@ DropReason TapFailure(int error) {
       return DropReason::kPortFull;
     case EIO:     // the netdev is down
     case EBADFD:  // the netdev was deleted
-    case EBADF:   // the same, after StopIfDeleted
+    case EBADF:   // the same, after StopReading
       return DropReason::kPortDown;
     case EMSGSIZE:
       return DropReason::kPortTooLarge;
@@ -59,9 +59,9 @@ TapPort::TapPort(const Options& options, OpenedTap tap, UniqueFd nothing)
       mac_(options.mac),
       is_new_(tap.is_new),
       is_ours_(tap.is_ours),
-      spill_(options.super_frames ? std::make_unique<ScatterList::Spill>() : nullptr),
       tap_(std::move(tap.fd)),
       nothing_(std::move(nothing)),
+      reader_(tap_.get(), options.super_frames),
       writer_(tap_.get(), TapFailure) {}
 
 absl::StatusOr<std::unique_ptr<TapPort>> TapPort::Open(const Options& options) {
@@ -211,7 +211,7 @@ absl::Status TapPort::SetMtu(int mtu) {
 
 // Above its gso_max_size the kernel cuts super-frames itself. It compares their size without the tag that it inserts later.
 absl::Status TapPort::LimitSuperFrames(uint32_t mtu) {
-  if (spill_ == nullptr) return absl::OkStatus();
+  if (!reader_.takes_super_frames()) return absl::OkStatus();
   const absl::StatusOr<UniqueFd> socket = NetlinkBesideNetdev();
   if (!socket.ok()) return socket.status();
   const absl::optional<std::string> name = NameAnywhere();
@@ -223,48 +223,12 @@ absl::Status TapPort::LimitSuperFrames(uint32_t mtu) {
 
 // A TAP whose netdev was deleted signals an error to epoll for ever. Replacing the descriptor removes it from the epoll set;
 // reads then find nothing, and writes fail.
-void TapPort::StopIfDeleted(int error) noexcept {
-  if (error == EBADFD) dup3(nothing_.get(), tap_.get(), O_CLOEXEC);
-}
-
-// An operator may give the interface a larger MTU than control did. Then it sends frames that the others' interfaces do not
-// take.
-bool TapPort::IsTooLarge(uint32_t length, const Gso& gso, uint32_t mtu) const noexcept {
-  return gso.type == GsoType::kNone && length > mtu && length > writer_.largest();
-}
+void TapPort::StopReading() noexcept { dup3(nothing_.get(), tap_.get(), O_CLOEXEC); }
 
 size_t TapPort::Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept {
-  ScatterList list(pool, mtu, spill_.get());
-  size_t received = 0;
-  size_t buffers = 0;
-  // Counts tries, so the loop is bounded even if every frame is refused.
-  for (size_t tries = 0; tries < out.size() && buffers < out.size() && list.Refill(); ++tries) {
-    VnetHeader header;
-    const ssize_t size = list.Read(tap_.get(), &header, sizeof(header));
-    if (ABSL_PREDICT_FALSE(size < static_cast<ssize_t>(kVnetHeaderSize))) {
-      if (size < 0) StopIfDeleted(errno);
-      return received;
-    }
-    const auto length = static_cast<uint32_t>(size - kVnetHeaderSize);
-    const absl::optional<Gso> gso = header.gso();
-    if (ABSL_PREDICT_FALSE(!gso.has_value() || length > list.largest() || IsTooLarge(length, *gso, mtu))) {
-      ++counts->too_large;
-      continue;
-    }
-    if (ABSL_PREDICT_FALSE(length < kEthernetHeaderSize)) {
-      ++counts->runt;
-      continue;
-    }
-    Frame& frame = out[received];
-    frame = list.Take(length, *gso);
-    if (ABSL_PREDICT_FALSE(!header.ReadChecksum(frame.length, &frame.checksum))) {
-      ++counts->bad_checksum_request;
-      pool->Free(frame.buffer);
-      continue;
-    }
-    buffers += frame.buffers;
-    ++received;
-  }
+  int error;
+  const size_t received = reader_.Receive(pool, {mtu, writer_.largest()}, out, counts, &error);
+  if (ABSL_PREDICT_FALSE(error == EBADFD)) StopReading();
   return received;
 }
 

@@ -16,8 +16,8 @@
 #include "vswitch/port/interface_state.h"
 #include "vswitch/port/open_tap.h"
 #include "vswitch/port/port.h"
-#include "vswitch/port/scatter_list.h"
 #include "vswitch/port/tap_finder.h"
+#include "vswitch/port/tap_reader.h"
 #include "vswitch/port/vnet_writer.h"
 
 namespace eoib {
@@ -83,18 +83,17 @@ class TapPort final : public Port {
   absl::Status Offload(bool super_frames);
   absl::StatusOr<UniqueFd> SocketBesideNetdev(int family, int type) const;
   absl::Status Control(int socket, unsigned long command, ifreq* request, absl::string_view what) const;
-  void StopIfDeleted(int error) noexcept;
-  bool IsTooLarge(uint32_t length, const Gso& gso, uint32_t mtu) const noexcept;
+  void StopReading() noexcept;
 
   const Options options_;
   const std::string name_;
   const MacAddr mac_;
   bool is_new_;
   bool is_ours_;
-  const std::unique_ptr<ScatterList::Spill> spill_;  // null: the kernel hands over no super-frames
   bool takes_udp_super_frames_ = false;              // the kernel knows them; set by Open
   const UniqueFd tap_;
   const UniqueFd nothing_;  // /dev/null: replaces the TAP's descriptor when the netdev is deleted
+  TapReader reader_;
   VnetWriter writer_;
 };
 

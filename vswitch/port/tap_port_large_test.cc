@@ -213,6 +213,30 @@ TEST_F(TapPortLargeTest, LargeFramesBehindSmallOnes) {
   EXPECT_EQ(pool_->count(BufferPool::State::kFree), pool_->size());
 }
 
+// More than one burst, with a super-frame in the middle, and a pool that runs short of buffers for bursts.
+TEST_F(TapPortLargeTest, BurstsKeepTheOrderOfFrames) {
+  ReceiveSmallFrames();
+  const SuperFrameShape shape{.payload = 30000};
+  ChecksumRequest request;
+  const Bytes large = MakeSuperFrame(shape, &request);
+  for (const bool short_of_buffers : {false, true}) {
+    std::vector<BufferId> held;
+    while (short_of_buffers && pool_->count(BufferPool::State::kFree) > 2 * kMaxSegments - 1) held.push_back(pool_->Allocate());
+    for (size_t i = 0; i < 45; ++i) i == 20 ? KernelSends(shape, 1, 1400) : KernelSends({}, Plain(60 + i));
+    std::vector<Bytes> received;
+    while (received.size() < 45) {
+      std::vector<Frame> frames(64);
+      frames.resize(port_->Receive(pool_.get(), kMtu, absl::MakeSpan(frames), &counts_));
+      ASSERT_FALSE(frames.empty()) << received.size() << " frames came";
+      for (const Frame& frame : frames) received.push_back(BytesOf(frame));
+      Free(frames);
+    }
+    for (size_t i = 0; i < received.size(); ++i) EXPECT_EQ(received[i], i == 20 ? large : Plain(60 + i)) << i;
+    for (const BufferId buffer : held) pool_->Free(buffer);
+  }
+  EXPECT_EQ(pool_->count(BufferPool::State::kFree), pool_->size());
+}
+
 TEST_F(TapPortLargeTest, AFrameThatIsTooLargeIsRefusedBehindSmallOnes) {
   ReceiveSmallFrames();
   KernelSends({.payload = 65200 - 54}, 1, 1400);
