@@ -469,6 +469,7 @@ void Forwarder::FlushToPort(LocalPort* port) {
   counters_.transmitted.Add(port->taken - lost);
   port->counters->transmitted.Add(port->taken - lost);
   port->counters->transmitted_bytes.Add(port->taken_bytes);
+  if (port->port->FeedsSockets()) frames_to_sockets_ += port->taken;
   port->taken = port->taken_bytes = 0;
 }
 

@@ -135,6 +135,8 @@ class Forwarder {
   const ForwarderCounters& counters() const { return counters_; }
   // That were received from all ports, and transmitted to them, so far.
   uint64_t BytesAtPorts() const;
+  // That ports with FeedsSockets have taken so far.
+  uint64_t frames_to_sockets() const { return frames_to_sockets_; }
 
   // Any thread. The address handle of the flood group; None() while the group is not joined.
   void SetFloodHandle(AhIndex ah) { fabric_.SetFloodHandle(ah); }
@@ -212,6 +214,7 @@ class Forwarder {
   std::array<FdbKey, kBatch> keys_;
   std::array<VPortId, kBatch> vports_;
   size_t segments_in_batch_ = 0;
+  uint64_t frames_to_sockets_ = 0;
 };
 
 }  // namespace eoib

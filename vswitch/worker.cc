@@ -130,9 +130,8 @@ bool Worker::MakesProgress() {
 
 void Worker::Run() {
   bool busy = true;
-  for (uint64_t turn = 1; !IsToStop(busy); ++turn) {
-    // The receive buffer of a socket would overflow while its program waits for this processor.
-    if (turn % kTurnsBeforeYield == 0) sched_yield();
+  while (!IsToStop(busy)) {
+    YieldToReaders();
     if (!busy) {
       ArmFabrics();
       busy = PollFabrics();
@@ -142,6 +141,16 @@ void Worker::Run() {
     busy = Turn(busy ? 0 : SleepMilliseconds()) || (busy && PollBeforeSleep());
   }
   for (Forwarder* forwarder : forwarders_) SendLast(forwarder);
+}
+
+// The receive buffer of a socket would overflow while its program waits for this processor. Linux 6.18 makes a program that
+// yields wait for the others' time slices, so a worker yields for that reason only.
+void Worker::YieldToReaders() {
+  uint64_t frames = 0;
+  for (const Forwarder* forwarder : forwarders_) frames += forwarder->frames_to_sockets();
+  if (frames - frames_at_yield_ < kFramesBeforeYield) return;
+  frames_at_yield_ = frames;
+  sched_yield();
 }
 
 // Waits for events for so long, and does what is due. Returns whether there was anything.
@@ -191,7 +200,7 @@ void Worker::WatchPort(size_t event, uint32_t conditions) {
   request.events = conditions;
   request.data.u64 = event;
   const int fd = port.forwarder->ports()[port.port].port->receive_fd();
-  epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &request);  // fails for an interface that was deleted (TapPort::StopIfDeleted)
+  epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &request);  // fails for an interface that was deleted (TapPort::StopReading)
 }
 
 void Worker::Handle(size_t index) {

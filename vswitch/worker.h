@@ -53,7 +53,7 @@ class Worker final : public DataPath {
     uint32_t port = 0;
   };
 
-  static constexpr uint64_t kTurnsBeforeYield = 4;
+  static constexpr uint64_t kFramesBeforeYield = 128;  // a socket's receive buffer takes some 250 small ones
   static constexpr int kInjectedATurn = 4;  // messages and frames of control
   static constexpr int kBatchesATurn = 4;   // from each queue pair
 
@@ -65,6 +65,7 @@ class Worker final : public DataPath {
   bool IsToStop(bool busy) const;
   bool Turn(int sleep_milliseconds);
   bool PollBeforeSleep();
+  void YieldToReaders();
   void Housekeep();
   void Handle(size_t index);
   void PausePort(size_t event);
@@ -83,6 +84,7 @@ class Worker final : public DataPath {
   std::atomic<bool> progressed_{true};  // since the last MakesProgress
   bool armed_ = false;                  // the last ArmFabrics armed every queue
   PollingPolicy polling_;
+  uint64_t frames_at_yield_ = 0;
   const MonotonicClock clock_;
   std::vector<Forwarder*> forwarders_;
   std::vector<Event> events_;
