@@ -20,10 +20,11 @@ namespace {
 
 constexpr absl::Duration kLongestStop = absl::Seconds(1);  // how long the SA may take for the groups that are left
 
-// Signals are for the program's own threads.
+// Signals are for the program's own threads, but SIGBUS is for the thread that accesses lost memory of a virtual machine.
 std::thread StartWithoutSignals(std::function<void()> run) {
   sigset_t all, before;
   sigfillset(&all);
+  sigdelset(&all, SIGBUS);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   std::thread thread(std::move(run));
   pthread_sigmask(SIG_SETMASK, &before, nullptr);

@@ -2,43 +2,77 @@
 #ifndef EOIB_VSWITCH_PORT_VHOST_MODEL_GUEST_FOR_TEST_H_
 #define EOIB_VSWITCH_PORT_VHOST_MODEL_GUEST_FOR_TEST_H_
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <map>
-#include <memory>
 #include <utility>
 #include <vector>
 
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
+#include "vswitch/base/unique_fd.h"
 #include "vswitch/port/vhost/guest_memory.h"
 #include "vswitch/port/vhost/split_ring.h"
 #include "vswitch/port/vhost/virtqueue.h"
 
 namespace eoib {
 
+// A file in memory, which its owner may shrink. Nothing is mapped before and after it, so that an access there is a crash.
+class ModelFile {
+ public:
+  // A multiple of the page size.
+  explicit ModelFile(size_t size) : size_(size), file_(memfd_create("guest", MFD_CLOEXEC)) {
+    const auto guard = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    all_ = size + 2 * guard;
+    start_ = static_cast<uint8_t*>(mmap(nullptr, all_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    bytes_ = start_ + guard;
+    if (!Resize(size) ||
+        mmap(bytes_, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file_.get(), 0) == static_cast<void*>(MAP_FAILED)) {
+      std::abort();
+    }
+  }
+  ~ModelFile() { munmap(start_, all_); }
+  ModelFile(const ModelFile&) = delete;
+  ModelFile& operator=(const ModelFile&) = delete;
+  uint8_t* bytes() const { return bytes_; }
+  size_t size() const { return size_; }
+  bool Resize(size_t size) { return ftruncate(file_.get(), static_cast<off_t>(size)) == 0; }
+
+ private:
+  const size_t size_;
+  const UniqueFd file_;
+  size_t all_ = 0;
+  uint8_t* start_ = nullptr;
+  uint8_t* bytes_ = nullptr;
+};
+
 // Memory in two regions with a gap, so that neither guest addresses nor regions are those of the host.
 class ModelMemory {
  public:
   static constexpr uint64_t kLow = 0x10'0000, kHigh = 0x1'0000'0000;
 
-  explicit ModelMemory(size_t size) : size_(size), low_(new uint64_t[size / 8]()), high_(new uint64_t[size / 8]()) {}
-  GuestMemory Map() const { return GuestMemory({{kLow, size_, bytes(low_)}, {kHigh, size_, bytes(high_)}}); }
-  uint8_t* At(uint64_t guest) const { return guest >= kHigh ? bytes(high_) + (guest - kHigh) : bytes(low_) + (guest - kLow); }
+  explicit ModelMemory(size_t size) : low_(size), high_(size) {}
+  GuestMemory Map() const { return GuestMemory({{kLow, size(), low_.bytes()}, {kHigh, size(), high_.bytes()}}); }
+  uint8_t* At(uint64_t guest) const { return guest >= kHigh ? high_.bytes() + (guest - kHigh) : low_.bytes() + (guest - kLow); }
   // Memory that is used until Reset of nothing: the low region has rings, the high one buffers.
   uint64_t TakeLow(size_t bytes) { return kLow + std::exchange(low_used_, low_used_ + (bytes + 63) / 64 * 64); }
   uint64_t TakeHigh(size_t bytes) {
-    if (high_used_ + bytes > size_) high_used_ = 0;  // what was there has been used
+    if (high_used_ + bytes > size()) high_used_ = 0;  // what was there has been used
     return kHigh + std::exchange(high_used_, high_used_ + (bytes + 63) / 64 * 64);
   }
-  size_t size() const { return size_; }
+  size_t size() const { return low_.size(); }
+  // The machine's program takes memory away, from the end.
+  void Shrink(uint64_t region, size_t size) {
+    if (!(region == kHigh ? high_ : low_).Resize(size)) std::abort();
+  }
 
  private:
-  static uint8_t* bytes(const std::unique_ptr<uint64_t[]>& at) { return reinterpret_cast<uint8_t*>(at.get()); }
-
-  const size_t size_;
-  const std::unique_ptr<uint64_t[]> low_, high_;
+  ModelFile low_, high_;
   size_t low_used_ = 0, high_used_ = 0;
 };
 

@@ -19,6 +19,7 @@
 #include "vswitch/base/unique_fd.h"
 #include "vswitch/port/piece_layout.h"
 #include "vswitch/port/port.h"
+#include "vswitch/port/vhost/guest_access.h"
 #include "vswitch/port/vhost/parking_gate.h"
 #include "vswitch/port/vhost/vhost_backend.h"
 #include "vswitch/port/vhost/virtqueue.h"
@@ -58,6 +59,9 @@ class VhostPort final : public Port, private VhostDevice {
   MacAddr mac() const override { return MacAddr(); }
 
  private:
+  static constexpr size_t kLargestFrame = 65536 + 64;  // a packet of 64 KiB, its headers and two tags
+  static constexpr uint64_t kNotification = 1;         // what an event of the guest's descriptors carries; others carry 0
+
   struct Queue {
     Virtqueue ring;
     UniqueFd notify;
@@ -102,7 +106,8 @@ class VhostPort final : public Port, private VhostDevice {
   std::atomic<uint64_t> features_{0};
   std::atomic<uint32_t> largest_{1518};
   std::atomic<uint64_t> announced_{0};  // a MAC that the worker announces
-  std::atomic<bool> faulty_{false};     // a queue is broken
+  std::atomic<bool> faulty_{false};     // a queue is broken, or memory is lost
+  const std::shared_ptr<GuestAccess::Lost> lost_ = std::make_shared<GuestAccess::Lost>(false);  // until the machine disconnects
   // Since the guest's driver started: whether its rings had anything, and its notifications before that. A guest whose memory
   // is not shared notifies, and its rings stay empty here.
   std::atomic<bool> has_chains_{false};
@@ -119,6 +124,7 @@ class VhostPort final : public Port, private VhostDevice {
 
   mutable absl::Mutex mutex_;  // for control and the library
   bool connected_ ABSL_GUARDED_BY(mutex_) = false;
+  bool heard_ ABSL_GUARDED_BY(mutex_) = false;  // the machine has sent a message
   bool shares_memory_ ABSL_GUARDED_BY(mutex_) = false;
   size_t ready_pairs_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t refused_ ABSL_GUARDED_BY(mutex_) = 0;  // further machines

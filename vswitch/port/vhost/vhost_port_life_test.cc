@@ -117,7 +117,9 @@ TEST_F(VhostPortLifeTest, AnnouncesAGuestThatArrived) {
 }
 
 TEST_F(VhostPortLifeTest, SaysWhyNoFramesPass) {
-  EXPECT_THAT(port_->Trouble(), HasSubstr("no virtual machine has connected"));
+  EXPECT_THAT(port_->Trouble(),
+              HasSubstr("no virtual machine has connected to its socket; start it. A machine that was connected "
+                        "to a former agent needs reconnect=1"));
   EXPECT_EQ(Transmit(Plain(60)), DropReason::kPortDown);
   ASSERT_TRUE(backend_.device->Connect());
   EXPECT_THAT(port_->Trouble(), HasSubstr("connected, but its guest has not started the interface"));
@@ -127,9 +129,23 @@ TEST_F(VhostPortLifeTest, SaysWhyNoFramesPass) {
   EXPECT_THAT(port_->Trouble(), HasSubstr("does not share its memory; give QEMU -object memory-backend-memfd,share=on"));
   EXPECT_EQ(Transmit(Plain(60)), DropReason::kPortDown);
   EXPECT_FALSE(backend_.device->Connect()) << "a second machine";
-  EXPECT_THAT(port_->Describe(), HasSubstr("1 further machines refused"));
+  EXPECT_THAT(port_->Describe(), HasSubstr("1 further machine refused: give each its own socket"));
   backend_.device->Disconnect();
   Start(kLinux);
+}
+
+// A machine that listens serves one connection. The kernel accepts a second one, and no message comes.
+TEST_F(VhostPortLifeTest, SaysThatTheMachineServesAnotherAgent) {
+  port_.reset();
+  port_ = VhostPort::Open({.socket = directory_.path() + "/vm", .server = false}, &backend_).value();
+  EXPECT_THAT(port_->Trouble(), HasSubstr("there is no socket"));
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(backend_.device->Connect());
+    EXPECT_THAT(port_->Trouble(), HasSubstr("nothing answers at " + directory_.path() + "/vm; if another agent uses the same"));
+    backend_.device->Resume(VhostState());
+    EXPECT_THAT(port_->Trouble(), HasSubstr("its guest has not started the interface"));
+    backend_.device->Disconnect();
+  }
 }
 
 // A guest whose memory is a private copy: it notifies, and its rings stay empty here.
@@ -144,6 +160,75 @@ TEST_F(VhostPortLifeTest, SaysThatMemoryIsAPrivateCopy) {
   machine_->Send(Plain(60));
   EXPECT_THAT(Receive(), ElementsAre(Plain(60)));
   EXPECT_EQ(port_->Trouble(), "");
+}
+
+// The machine's program shrinks the file of its memory while queues are in use. Where `region` is, buffers or rings vanish.
+class LostMemoryTest : public VhostPortTest, public ::testing::WithParamInterface<uint64_t> {
+ protected:
+  void ExpectDownUntilTheMachineStartsAgain() {
+    EXPECT_THAT(port_->Trouble(), HasSubstr("has shrunk the file of the memory that it shares"));
+    EXPECT_EQ(Transmit(Plain(60)), DropReason::kPortDown);
+    EXPECT_THAT(Receive(), ElementsAre());
+    EXPECT_FALSE(IsReady());
+    machine_->Reconfigure();
+    EXPECT_THAT(port_->Trouble(), HasSubstr("has shrunk the file")) << "a message mends nothing";
+    backend_.device->Disconnect();
+    machine_.reset();
+    Start(kLinux);
+    machine_->Send(Plain(60));
+    EXPECT_THAT(Receive(), ElementsAre(Plain(60)));
+  }
+};
+
+TEST_P(LostMemoryTest, TakesThePortDownFromTheGuest) {
+  Start(kLinux);
+  machine_->Send(Plain(60));
+  EXPECT_THAT(Receive(), ElementsAre(Plain(60)));
+  machine_->Send(Plain(60));
+  machine_->memory().Shrink(GetParam(), 0);
+  Receive();
+  ExpectDownUntilTheMachineStartsAgain();
+}
+
+TEST_P(LostMemoryTest, TakesThePortDownToTheGuest) {
+  Start(kLinux);
+  machine_->Post(8, 2100);
+  EXPECT_EQ(Transmit(Plain(60)), DropReason::kNone);
+  machine_->memory().Shrink(GetParam(), 0);
+  Transmit(Plain(60));
+  ExpectDownUntilTheMachineStartsAgain();
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, LostMemoryTest, ::testing::Values(ModelMemory::kHigh, ModelMemory::kLow),
+                         [](const auto& info) { return info.param == ModelMemory::kHigh ? "Buffers" : "Rings"; });
+
+TEST_F(VhostPortLifeTest, SeesMemoryThatTheLibraryFoundLost) {
+  Start(kLinux);
+  backend_.device->Park();
+  machine_->memory().Shrink(ModelMemory::kLow, 0);
+  EXPECT_EQ(machine_->queue(0)->UsedWord(UsedRing::kIndex), 0);
+  machine_->Start();
+  EXPECT_THAT(port_->Trouble(), HasSubstr("has shrunk the file"));
+}
+
+TEST_F(VhostPortLifeTest, LostMemoryLeavesOtherPortsAlone) {
+  Start(kLinux);
+  FakeBackend backend;
+  const auto other = VhostPort::Open({.socket = directory_.path() + "/other"}, &backend).value();
+  ASSERT_TRUE(backend.device->Connect());
+  ModelMachine machine(backend.device, kLinux);
+  machine.Start();
+  for (ModelMachine* one : {machine_.get(), &machine}) one->Post(8, 2100);
+  machine_->memory().Shrink(ModelMemory::kHigh, 0);
+  // A batch for both.
+  const Frame frame = InBuffers(Plain(60));
+  for (VhostPort* port : {other.get(), port_.get(), other.get()}) EXPECT_EQ(port->Transmit(frame, false), DropReason::kNone);
+  DropReason reason;
+  for (VhostPort* port : {other.get(), port_.get()}) EXPECT_EQ(port->Flush(&reason), 0u);
+  pool_->Free(frame.buffer);
+  EXPECT_THAT(port_->Trouble(), HasSubstr("has shrunk the file"));
+  EXPECT_EQ(other->Trouble(), "");
+  EXPECT_EQ(machine.Take().size(), 2u);
 }
 
 TEST_F(VhostPortLifeTest, RefusesPathsThatAreNotFree) {

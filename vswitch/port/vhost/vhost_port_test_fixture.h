@@ -1,4 +1,5 @@
-// VhostPortTest: a port whose virtual machine is a test: a model of a guest's driver, behind a backend that does nothing by itself.
+// VhostPortTest: a port whose virtual machine is a test: a model of a guest's driver, behind a backend that does nothing by
+// itself.
 #ifndef EOIB_VSWITCH_PORT_VHOST_VHOST_PORT_TEST_FIXTURE_H_
 #define EOIB_VSWITCH_PORT_VHOST_VHOST_PORT_TEST_FIXTURE_H_
 
@@ -91,6 +92,8 @@ class ModelMachine {
     log_ = log;
     features_ = features;
   }
+
+  ModelMemory& memory() { return memory_; }
 
   // Sends a frame: the header in one buffer, the frame in pieces of `piece` bytes.
   void Send(const Bytes& frame, VnetHeader header = {}, size_t piece = 3000, size_t pair = 0) {
