@@ -74,8 +74,9 @@ class PxeTest : public SwitchTest {
     EXPECT_THAT(guest_->Console(), HasSubstr(absl::StrCat("payload : ", kFileSize, " bytes")));
     EXPECT_TRUE(agent(1).Knows("52:54:00:00:00:01", "", vid));
   }
-  bool Shows(const std::string& text) {
-    return EventuallyTrue(kPatience, [&] { return absl::StrContains(first_->Ctl({"show"}).out, text); });
+  bool Shows(const std::string& text, Agent* agent = nullptr) {
+    if (agent == nullptr) agent = first_.get();
+    return EventuallyTrue(kPatience, [&] { return absl::StrContains(agent->Ctl({"show"}).out, text); });
   }
   void TearDown() override {
     guest_.reset();
@@ -105,7 +106,7 @@ TEST_F(PxeTest, BootsOverVhostUserAndRefusesASecondMachine) {
   EXPECT_TRUE(Shows("vhost-user " + socket_ + ", 1 queue pair"));
   {
     QemuGuest second(&lab(), machines_, {.name = "vm2", .mac = "52:54:00:00:00:02", .netdev = VhostUser(socket_)});
-    EXPECT_TRUE(Shows("further machines refused"));
+    EXPECT_TRUE(Shows("1 further machine refused: give each its own socket"));
     EXPECT_THAT(first_->Log(), HasSubstr("refused a second virtual machine"));
   }
   ExpectBoot();
@@ -118,10 +119,39 @@ TEST_F(PxeTest, BootsOverVhostUserInAVlanWhileTheAgentRestarts) {
   EXPECT_TRUE(Shows("there is no socket " + socket_ + "; start the virtual machine, with server=on in its chardev"));
   StartGuest({.netdev = VhostUser(socket_, ",server=on,wait=off"), .device = ",host_mtu=1500"});
   EXPECT_TRUE(Shows("1 queue pair, MTU 1500"));
+  other_ = StartAgentForMachines(lab().AddHost("h3"), VhostVPort("socket_mode = \"client\"\n"));
+  EXPECT_TRUE(Shows("nothing answers at " + socket_ + "; if another agent uses the same socket, give each vPort its own",
+                    other_.get()));
+  EXPECT_EQ(other_->Stop(), 0);
   first_->Kill(SIGKILL);
   first_->Launch();
   EXPECT_TRUE(Shows("1 queue pair, MTU 1500"));
   ExpectBoot(10);
+}
+
+// The machine's program takes away the memory that queues are in. Then another one comes, and the agent restarts meanwhile.
+TEST_F(PxeTest, LostMemoryTakesDownItsVPortOnlyAndMachinesConnectAgain) {
+  AddHosts(VhostVPort());
+  ASSERT_TRUE(first_->Ctl({"vport", "add", "t1", "ves=red"}).ok());
+  ASSERT_TRUE(EventuallyTrue(kPatience, [this] { return machines_->HasInterface("t1"); }));
+  machines_->AddAddress("t1", "10.0.0.2/24");
+  machines_->SetUp("t1");
+  StartGuest({.netdev = VhostUser(socket_), .memory_file = lab().Path("memory")});
+  EXPECT_TRUE(Shows("1 queue pair"));
+  guest_->process()->Kill(SIGSTOP);
+  MustRunOnMachine({"truncate", "-s", "0", lab().Path("memory")});
+  EXPECT_TRUE(Reaches(host(1), "10.0.0.2"));  // whose ARP request is for all vPorts
+  EXPECT_TRUE(Shows("the virtual machine's program has shrunk the file of the memory that it shares"));
+  ExpectPing(host(1), "10.0.0.2");
+  guest_.reset();
+  EXPECT_TRUE(Shows("no virtual machine has connected to its socket; start it"));
+
+  StartGuest({.netdev = VhostUser(socket_, ",reconnect=1")});
+  EXPECT_TRUE(Shows("1 queue pair"));
+  first_->Kill(SIGKILL);
+  first_->Launch();
+  EXPECT_TRUE(Shows("1 queue pair"));
+  ExpectBoot();
 }
 
 TEST_F(PxeTest, BootsOverABridgeAndATap) {

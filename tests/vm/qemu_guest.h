@@ -17,6 +17,7 @@ struct QemuGuestSpec {
   std::string mac = "52:54:00:00:00:01";
   Argv netdev;                // QEMU's options that make the netdev "net0"
   std::string shared = "on";  // share= of the memory
+  std::string memory_file;    // the file of the memory, in place of an anonymous one that cannot shrink
   std::string device;         // further properties of the device: ",host_mtu=1500"
   int megabytes = 64;
   Argv boot = {"-boot", "n"};
@@ -39,7 +40,8 @@ class QemuGuest {
                           "-machine",
                           "q35,graphics=off,memory-backend=mem",
                           "-object",
-                          absl::StrCat("memory-backend-memfd,id=mem,size=", spec.megabytes, "M,share=", spec.shared),
+                          absl::StrCat(spec.memory_file.empty() ? "memory-backend-memfd" : "memory-backend-file,mem-path=",
+                                       spec.memory_file, ",id=mem,size=", spec.megabytes, "M,share=", spec.shared),
                           "-device",
                           absl::StrCat("virtio-net-pci,netdev=net0,mac=", spec.mac, spec.device),
                           "-serial",
