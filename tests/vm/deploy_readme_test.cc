@@ -10,12 +10,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/vm/document.h"
 #include "tests/vm/infiniband_test_fixture.h"
 
 namespace eoib::lab {
@@ -23,33 +23,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr char kIndent[] = "    ";
-
 class DeployReadmeTest : public InfinibandTest {
  protected:
   static constexpr int kHosts = 3;
 
-  DeployReadmeTest() {
-    const std::string text = ReadFile("deploy/README.md");
-    const size_t begin = text.find("\n## On real hardware\n");
-    EXPECT_NE(begin, std::string::npos);
-    section_ = text.substr(begin, text.find("\n## ", begin + 1) - begin);
-  }
   // The next test sets its own partitions.
   ~DeployReadmeTest() override { subnet().SetPartitions({}); }
 
-  // The indented lines after the first line that contains `heading`.
-  std::string Listing(absl::string_view heading) const {
-    std::vector<std::string> listing;
-    bool found = false;
-    for (absl::string_view line : absl::StrSplit(section_, '\n')) {
-      if (found && absl::StartsWith(line, kIndent)) listing.emplace_back(line.substr(sizeof(kIndent) - 1));
-      if (found && !listing.empty() && !absl::StartsWith(line, kIndent)) break;
-      found = found || absl::StrContains(line, heading);
-    }
-    EXPECT_FALSE(listing.empty()) << "nothing below " << heading;
-    return absl::StrJoin(listing, "\n") + "\n";
-  }
   // The rest of the line that begins with `beginning`; "" if there is none.
   static std::string LineOf(const std::string& listing, const std::string& beginning) {
     for (absl::string_view line : absl::StrSplit(listing, '\n')) {
@@ -89,13 +69,12 @@ class DeployReadmeTest : public InfinibandTest {
     return host->Run({Binary("eoibctl"), absl::StrCat("--rundir=", lab().Path(host->name()), ".rundir"), "show"}).ToString();
   }
 
- private:
-  std::string section_;
+  const Document section_{"deploy/README.md", "## On real hardware"};
 };
 
 TEST_F(DeployReadmeTest, StepsLeadToTheFirstPing) {
-  subnet().SetPartitionFile(PartitionsConf(Listing("**1. Partitions**")));
-  const std::string first_ping = Listing("`eoibd.toml` names the VES");
+  subnet().SetPartitionFile(PartitionsConf(section_.ListingBelow("**1. Partitions**")));
+  const std::string first_ping = section_.ListingBelow("`eoibd.toml` names the VES");
   for (const std::string command : {"mkdir", "printf"}) {
     const RunResult result = RunOnMachine({"sh", "-ec", command + LineOf(first_ping, command)});
     ASSERT_TRUE(result.ok()) << result.ToString();
