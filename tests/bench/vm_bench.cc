@@ -1,21 +1,25 @@
 // Measures what a virtual machine can have of the switch: packets of 64 bytes between two agents from vhost-user port to
-// vhost-user port, from TAP to TAP, and over a kernel VXLAN, in interleaved rounds.
+// vhost-user port, from TAP to TAP, and over a kernel VXLAN, in interleaved rounds. Then TCP between two emulated guests on
+// the same vhost-user ports, beside the same guests on bridges over the TAPs.
 //
 //   vm_bench OUTPUT.json
 //
-// DPDK's testpmd drives all of them, through virtio-user ports and packet sockets, because an emulated guest would measure
-// QEMU's emulation. The environment variables EOIB_BENCH_ROUNDS and EOIB_BENCH_SECONDS (of each measurement) set the duration.
+// DPDK's testpmd drives the packets, through virtio-user ports and packet sockets, because an emulated guest would measure
+// QEMU's emulation, as it does with TCP. The environment variables EOIB_BENCH_ROUNDS and EOIB_BENCH_SECONDS (of each
+// measurement) set the duration.
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "tests/bench/guest_pair.h"
 #include "tests/bench/measurements.h"
 #include "tests/bench/packet_loop.h"
 #include "tests/bench/report.h"
@@ -36,6 +40,7 @@ constexpr Report::RatioSpec kRatios[] = {
     {"vhost_vs_tap", "packets_vhost (kpps)", "packets_tap (kpps)", {.required = 3, .aim = 6}},
     {"vhost_vs_vxlan", "packets_vhost (kpps)", "packets_vxlan (kpps)", {}},
     {"vhost_vs_sockets_on_tap", "packets_vhost (kpps)", "sockets_tap (kpps)", {}},
+    {"guest_tcp_vhost_vs_tap", "guest_tcp_vhost (Gb/s)", "guest_tcp_tap (Gb/s)", {}},
 };
 
 struct Path {
@@ -68,6 +73,26 @@ class VmBench {
       report->Add(absl::StrCat("packets_", path.name, " (kpps)"), most);
     }
     report->Add("sockets_tap (kpps)", DatagramRate(agents_[0]->host(), agents_[1]->host(), "10.1.0.2", kPayload, seconds));
+  }
+
+  // After the last Round: the guests take the ports of the generators.
+  void StartGuests() {
+    for (const auto& agent : agents_) {
+      Host* const host = agent->host();
+      host->MustIp("tuntap add tap0 mode tap");
+      host->MustIp(absl::StrCat("link set tap0 mtu ", kMtu, " up"));
+      host->AddBridge("br0", {"t1", "tap0"});
+    }
+    const auto start = [this](const std::string& name, const lab::Argv& first, const lab::Argv& second) {
+      guests_[name] = std::make_unique<GuestPair>(
+          &lab_, agents_[0]->host(), lab::QemuGuestSpec{.name = name + "1", .mac = Mac(1), .netdev = first}, agents_[1]->host(),
+          lab::QemuGuestSpec{.name = name + "2", .mac = Mac(2), .netdev = second}, kMtu);
+    };
+    start("vhost", lab::VhostUser(Socket(1)), lab::VhostUser(Socket(2)));
+    start("tap", lab::ExistingTap("tap0"), lab::ExistingTap("tap0"));
+  }
+  void GuestRound(Report* report) {
+    for (const auto& [name, pair] : guests_) report->Add(absl::StrCat("guest_tcp_", name, " (Gb/s)"), pair->TcpRate());
   }
 
  private:
@@ -111,6 +136,7 @@ class VmBench {
   lab::SoftFabric fabric_{&lab_, {{0x8001}, {0x8002}}};
   std::vector<std::unique_ptr<lab::Agent>> agents_;
   std::vector<Path> paths_;
+  std::map<std::string, std::unique_ptr<GuestPair>> guests_;
 };
 
 bool Run(const std::string& output) {
@@ -122,6 +148,8 @@ bool Run(const std::string& output) {
     std::fflush(stdout);
     bench.Round(&report, seconds);
   }
+  bench.StartGuests();
+  for (int round = 0; round < rounds; ++round) bench.GuestRound(&report);
   for (const Report::RatioSpec& ratio : kRatios) report.Compare(ratio.name, ratio.numerator, ratio.denominator, ratio.bound);
   return report.Finish(output);
 }
