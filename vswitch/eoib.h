@@ -11,7 +11,7 @@
  *
  * Errors. Functions that return int return a negative errno value on failure. No function ends the program: if the library
  * finds itself in an impossible state, all later calls with that HCA port and its vPorts fail with -EIO, and eoib_port_failure
- * tells why. Close it then; its resources are lost.
+ * tells why. Close it then; its resources are leaked.
  *
  * Structs grow at their ends. The caller sets `size` to sizeof the struct that it knows, and zeroes the rest; the library takes
  * missing members for zero and leaves unknown ones alone. The layout of struct eoib_frame does not change within a major
@@ -48,12 +48,15 @@ struct eoib_port_options {
   void* log_aux;
 };
 
-/* Null on an error, with its text in `error`. A subnet that is not ready is none: the vPorts have no carrier until it is. */
+/* Null on an error, with its text in `error`. errno is EAGAIN then if another try may help, as when the HCA is missing. A subnet that
+ * is not ready is no error: the vPorts have no carrier until it is. */
 struct eoib_port* eoib_port_open(const struct eoib_port_options* options, char* error, size_t error_size) EOIB_NOEXCEPT;
 /* Closes its vPorts, too. Takes up to a second: it leaves the groups and tells the other agents. Null is fine. */
 void eoib_port_close(struct eoib_port* port) EOIB_NOEXCEPT;
 /* Null while all is well. Valid until the port is closed. Any failure is final: a lost HCA, or a defect of the library. */
 const char* eoib_port_failure(const struct eoib_port* port) EOIB_NOEXCEPT;
+/* 1 if the failure is a lost HCA. Closing the port then frees its resources; open it again when the HCA is back. */
+int eoib_port_is_lost(const struct eoib_port* port) EOIB_NOEXCEPT;
 
 /* Runs a command of the agent: "show", "fdb/show", "fdb/flush", "fdb/add", "peers", "stats", "drops", "help" ... (`man
  * eoibctl`). Sets *answer to its text, or to the text of the error; free it with eoib_free. Takes as long as eoib-ctl is busy.
@@ -99,7 +102,7 @@ struct eoib_state {
 };
 
 int eoib_vport_state(struct eoib_vport* vport, struct eoib_state* state) EOIB_NOEXCEPT;
-/* Readable after a change of the state, until the next eoib_vport_state. Belongs to the vPort. */
+/* Readable after a change of the state or a failure, until the next eoib_vport_state. Belongs to the vPort. */
 int eoib_vport_event_fd(const struct eoib_vport* vport) EOIB_NOEXCEPT;
 
 struct eoib_stats {

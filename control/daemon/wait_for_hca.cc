@@ -12,12 +12,11 @@ namespace {
 constexpr absl::Duration kRetryInterval = absl::Seconds(1);
 constexpr absl::Duration kLogInterval = absl::Minutes(1);
 
-// A wrong name, a missing permission or a request to stop does not go away by waiting.
-bool MayHeal(const absl::Status& error) {
+}  // namespace
+
+bool WaitingMayHelp(const absl::Status& error) {
   return !absl::IsInvalidArgument(error) && !absl::IsFailedPrecondition(error) && !absl::IsCancelled(error);
 }
-
-}  // namespace
 
 absl::Status WaitForHca(const std::function<absl::Status()>& start, CommandRegistry* commands, EventLoop* loop,
                         ServiceManager* service_manager) {
@@ -26,7 +25,7 @@ absl::Status WaitForHca(const std::function<absl::Status()>& start, CommandRegis
   absl::Time log_at = absl::InfinitePast(), retry_at;
   const auto is_done = [&] {
     status = start();
-    if (status.ok() || !MayHeal(status)) return true;
+    if (status.ok() || !WaitingMayHelp(status)) return true;
     commands->SetStarting(absl::StrCat("waiting for the HCA: ", status.message()));
     if (status.message() != logged || loop->Now() >= log_at) {
       logged = std::string(status.message());

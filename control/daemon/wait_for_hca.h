@@ -11,8 +11,11 @@
 
 namespace eoib {
 
+// Whether an error at the start of a program may go away by waiting. A wrong name, a missing permission or a request to stop does not.
+bool WaitingMayHelp(const absl::Status& error);
+
 // Calls `start` once a second until it succeeds, and runs `loop` in between. Returns kCancelled if the loop is stopped, and an
-// error that waiting does not mend (kInvalidArgument, kFailedPrecondition) at once. The command "show" gives the last error;
+// error that waiting does not mend at once. The command "show" gives the last error;
 // the log has it when it changes and once a minute. The service manager is told that the program is ready, or boot would wait,
 // and has the error as its status. Control thread.
 absl::Status WaitForHca(const std::function<absl::Status()>& start, CommandRegistry* commands, EventLoop* loop,

@@ -38,6 +38,11 @@ void BurstPort::SetLink(bool up) {
   ChangeState();
 }
 
+void BurstPort::OnFailure() {
+  carrier_ = false;
+  ChangeState();
+}
+
 void BurstPort::ChangeState() {
   changes_.fetch_add(1);
   RingEventFd(state_event_.get());

@@ -20,7 +20,7 @@
 
 namespace eoib {
 
-// Control calls Create, MakeLanePort, SetMtu and SetLink. Any thread calls the rest, as eoib.h allows.
+// Control calls Create, MakeLanePort, SetMtu, SetLink and OnFailure. Any thread calls the rest, as eoib.h allows.
 class BurstPort {
  public:
   using Options = BurstOptions;
@@ -32,6 +32,8 @@ class BurstPort {
   std::unique_ptr<Port> MakeLanePort();
   void SetMtu(uint32_t mtu);
   void SetLink(bool up);
+  // The switch has failed. The program is woken also if the link was down before.
+  void OnFailure();
 
   // See eoib.h. `queue` is below queues().
   size_t queues() const { return queues_.size(); }

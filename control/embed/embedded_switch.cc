@@ -61,7 +61,7 @@ void EmbeddedSwitch::Close(std::unique_ptr<EmbeddedSwitch> closed) {
     self->agent_->Stop([self] { self->loop_.Stop(); });
   });
   self->thread_.join();
-  if (self->failure() != nullptr) Leak(std::move(closed));
+  if (self->failure() != nullptr && !self->is_lost()) Leak(std::move(closed));
 }
 
 void EmbeddedSwitch::RunControlThread(const std::function<void(absl::Status)>& opened) {
@@ -83,7 +83,7 @@ void EmbeddedSwitch::GiveUp() {
   LogWarning(absl::StrCat("the switch has failed: ", failure()));
   if (agent_ == nullptr) return;
   path_->Abandon();
-  for (const auto& [name, port] : ports_) port->SetLink(false);
+  for (const auto& [name, port] : ports_) port->OnFailure();
 }
 
 absl::Status EmbeddedSwitch::OpenAgent() {
@@ -121,7 +121,7 @@ absl::Status EmbeddedSwitch::OpenAgent() {
   if (!agent.ok()) return agent.status();
   agent_ = *std::move(agent);
   agent_->RegisterCommands(&commands_);
-  agent_->OnFatal([this](const std::string& why) { Fail(absl::StrCat(why, "; close the HCA port and open it again")); });
+  agent_->OnFatal([this](const std::string& why) { Fail(why, FailureKind::kLostHca); });
   agent_->Start();
   return absl::OkStatus();
 }
@@ -142,9 +142,11 @@ bool EmbeddedSwitch::Guard(absl::FunctionRef<void()> work) noexcept {
 
 absl::Status EmbeddedSwitch::FailureStatus() const { return absl::InternalError(failure()); }
 
-void EmbeddedSwitch::Fail(const std::string& why) {
+void EmbeddedSwitch::Fail(const std::string& why, FailureKind kind) {
   absl::MutexLock lock(&mutex_);
+  if (kind == FailureKind::kDefect) lost_ = false;  // also if a check fails after the loss
   if (failure_.load() != nullptr) return;
+  lost_ = kind == FailureKind::kLostHca;
   failure_text_ = why;
   failure_.store(failure_text_.c_str(), std::memory_order_release);
   loop_.Stop();

@@ -29,7 +29,7 @@
 namespace eoib {
 
 // Any thread but eoib-ctl calls everything. After a failed check, or when the HCA is lost, the switch has failed for good:
-// calls return an error, and what the failed parts own is leaked, because their state is unknown.
+// calls return an error. After a failed check what the switch owns is leaked, because its state is unknown.
 class EmbeddedSwitch {
  public:
   struct Options {
@@ -39,7 +39,7 @@ class EmbeddedSwitch {
   };
 
   static absl::StatusOr<std::unique_ptr<EmbeddedSwitch>> Open(Options options);
-  // Tells the other agents and leaves the groups. A switch that has failed is leaked.
+  // Tells the other agents and leaves the groups.
   static void Close(std::unique_ptr<EmbeddedSwitch> closed);
   EmbeddedSwitch(const EmbeddedSwitch&) = delete;
   EmbeddedSwitch& operator=(const EmbeddedSwitch&) = delete;
@@ -55,6 +55,8 @@ class EmbeddedSwitch {
   bool Guard(absl::FunctionRef<void()> work) noexcept;
   // Null while all is well. Stays valid.
   const char* failure() const { return failure_.load(std::memory_order_acquire); }
+  // Whether the failure is a lost HCA.
+  bool is_lost() const { return lost_; }
 
  private:
   explicit EmbeddedSwitch(Options options) : options_(std::move(options)), loop_(&clock_) {}
@@ -68,13 +70,15 @@ class EmbeddedSwitch {
   absl::Status OnControlThread(const std::function<absl::Status()>& work);
   absl::Status Apply(const AgentConfig& next);
   absl::Status FailureStatus() const;
-  void Fail(const std::string& why);
+  enum class FailureKind { kDefect, kLostHca };
+  void Fail(const std::string& why, FailureKind kind = FailureKind::kDefect);
 
   const Options options_;
   const MonotonicClock clock_;
   EventLoop loop_;
   std::thread thread_;
   std::atomic<const char*> failure_{nullptr};
+  std::atomic<bool> lost_{false};
   absl::Mutex mutex_;
   std::string failure_text_ ABSL_GUARDED_BY(mutex_);  // set once
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;        // the control thread runs nothing any more

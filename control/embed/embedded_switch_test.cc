@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "control/embed/embedded_switch_test_fixture.h"
+#include "control/faulty_hca_for_test.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "vswitch/wire/checksum.h"
@@ -182,12 +183,41 @@ TEST_F(EmbeddedSwitchTest, RefusesAContradiction) {
   EXPECT_TRUE(Add(host, "p2", "red", 0x8002).ok());
 }
 
+// The port of the subnet can be used again only because Close frees what the lost one had.
+TEST_F(EmbeddedSwitchTest, ALostHcaOpensAgainAfterClose) {
+  BurstPort* const other = Add(Open("h2"), "p").value();
+  FaultyHca* hca = nullptr;
+  EmbeddedSwitch::Options options;
+  options.open_hca = [this, &hca]() -> absl::StatusOr<std::unique_ptr<Hca>> {
+    auto soft = softhca::OpenSoftHca(subnet_->Connect(), "h1");
+    if (!soft.ok()) return soft.status();
+    hca = new FaultyHca(*std::move(soft));
+    return std::unique_ptr<Hca>(hca);
+  };
+  for (int i = 0; i < 2; ++i) {
+    auto opened = EmbeddedSwitch::Open(options);
+    ASSERT_TRUE(opened.ok()) << opened.status().ToString();
+    EmbeddedSwitch* const host = opened->get();
+    BurstPort* const port = Add(host, "p").value();
+    EXPECT_TRUE(HasCarrier(port) && Arrives(port, other, MakeFrame(kB, kA)));
+    EXPECT_FALSE(host->is_lost());
+    hca->Raise(IBV_EVENT_DEVICE_FATAL);
+    hca->Vanish();
+    EXPECT_TRUE(Until([host] { return host->is_lost(); }));
+    EXPECT_THAT(host->failure(), HasSubstr("soft:h1 reports that it is lost"));
+    EXPECT_TRUE(Until([port] { return port->State().carrier == 0; }));
+    EXPECT_FALSE(Add(host, "p2").ok());
+    EmbeddedSwitch::Close(*std::move(opened));
+  }
+}
+
 TEST_F(EmbeddedSwitchTest, AFailedCheckIsAnErrorOfThisSwitchOnly) {
   EmbeddedSwitch* const host = Open("h1");
   BurstPort* const other = Add(Open("h2"), "p").value();
   ASSERT_TRUE(Add(host, "p").ok());
   EXPECT_FALSE(host->Guard([] { EOIB_CHECK(1 == 2); }));
   ASSERT_NE(nullptr, host->failure());
+  EXPECT_FALSE(host->is_lost());
   EXPECT_THAT(host->failure(), HasSubstr("check failed: 1 == 2"));
   EXPECT_FALSE(host->Guard([] { ADD_FAILURE() << "a failed switch does nothing"; }));
   EXPECT_THAT(std::string(host->Command({"show"}).status().message()), HasSubstr("check failed"));

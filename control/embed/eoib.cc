@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "control/config.h"
+#include "control/daemon/wait_for_hca.h"
 #include "control/embed/burst_port.h"
 #include "control/embed/embedded_switch.h"
 #include "control/ves.h"
@@ -37,6 +38,7 @@ namespace {
 
 constexpr char kRunDirectory[] = "/run/eoib";
 constexpr size_t kLongestName = 15;
+constexpr absl::Duration kLongestOpen = absl::Seconds(1);  // the answer of a software subnet
 
 // The caller's struct as this version knows it: missing members are zero.
 template <typename Struct>
@@ -89,7 +91,8 @@ absl::StatusOr<std::unique_ptr<EmbeddedSwitch>> Open(const eoib_port_options& op
   }
   EmbeddedSwitch::Options made;
   made.open_hca = [hca = std::string(options.hca), fabric = std::string(options.fabric == nullptr ? "" : options.fabric)] {
-    return OpenHca(hca, kRunDirectory, fabric, nullptr);
+    const auto keep_waiting = [](const std::string&, absl::Duration waited) { return waited < kLongestOpen; };
+    return OpenHca(hca, kRunDirectory, fabric, keep_waiting, /*wait=*/absl::ZeroDuration());
   };
   made.statedir = options.statedir == nullptr ? "" : options.statedir;
   if (options.log != nullptr) {
@@ -147,8 +150,12 @@ eoib_port* eoib_port_open(const eoib_port_options* options, char* error, size_t 
     auto opened = eoib::Open(eoib::Known(options));
     if (opened.ok()) return new eoib_port{*std::move(opened)};
     eoib::Explain(opened.status().message(), error, error_size);
+    // kCancelled: the subnet did not answer in time.
+    const bool may_help = eoib::WaitingMayHelp(opened.status()) || absl::IsCancelled(opened.status());
+    errno = may_help ? EAGAIN : -eoib::ErrnoOf(opened.status());
   } catch (const std::exception& exception) {
     eoib::Explain(exception.what(), error, error_size);
+    errno = ENOMEM;
   }
   return nullptr;
 }
@@ -160,6 +167,8 @@ void eoib_port_close(eoib_port* port) noexcept {
 }
 
 const char* eoib_port_failure(const eoib_port* port) noexcept { return port->embedded->failure(); }
+
+int eoib_port_is_lost(const eoib_port* port) noexcept { return port->embedded->is_lost() ? 1 : 0; }
 
 int eoib_command(eoib_port* port, int argc, const char* const argv[], char** answer) noexcept {
   *answer = nullptr;

@@ -20,10 +20,11 @@
 namespace eoib {
 
 // `name`: "verbs:DEVICE/PORT", or "soft:PORTNAME" on the fabricd that listens on `fabric` (empty: RUNDIR/fabricd.sock).
-// `keep_waiting`: as softhca::FabricClient::Options::keep_waiting. Built with EOIB_WITHOUT_SOFTHCA, it knows no "soft".
+// `keep_waiting` and `wait`: as in softhca::FabricClient::Options. Built with EOIB_WITHOUT_SOFTHCA, it knows no "soft".
 inline absl::StatusOr<std::unique_ptr<Hca>> OpenHca(const std::string& name, const std::string& rundir,
                                                     const std::string& fabric,
-                                                    std::function<bool(const std::string&, absl::Duration)> keep_waiting) {
+                                                    std::function<bool(const std::string&, absl::Duration)> keep_waiting,
+                                                    [[maybe_unused]] absl::Duration wait = absl::Seconds(5)) {
   if (name.empty()) {
     return absl::InvalidArgumentError("--hca is missing: verbs:DEVICE/PORT (see ibv_devices) or soft:PORTNAME");
   }
@@ -34,7 +35,7 @@ inline absl::StatusOr<std::unique_ptr<Hca>> OpenHca(const std::string& name, con
 #else
   constexpr char kKinds[] = "soft:, verbs:";
   const softhca::FabricClient::Options options = {.socket = fabric.empty() ? rundir + "/fabricd.sock" : fabric,
-                                                  .wait = absl::Seconds(5),
+                                                  .wait = wait,
                                                   .keep_waiting = std::move(keep_waiting)};
   if (absl::ConsumePrefix(&rest, "soft:")) {
     return softhca::OpenSoftHca(std::make_unique<softhca::FabricClient>(options), std::string(rest));
