@@ -9,8 +9,9 @@
 
 namespace eoib::lab {
 
-VSwitch::VSwitch(Lab* lab, SoftFabric* fabric, Host* host, const std::string& other_config)
-    : fabric_(fabric), host_(host), directory_(lab->Path(host->name() + ".ovs")) {
+VSwitch::VSwitch(Lab* lab, SoftFabric* fabric, Host* host, const std::string& other_config,
+                 const std::vector<std::string>& environment)
+    : fabric_(fabric), host_(host), directory_(lab->Path(host->name() + ".ovs")), environment_(environment) {
   host->MustRun({"mkdir", "-p", directory_});
   const std::string database = directory_ + "/conf.db";
   host->MustRun({"ovsdb-tool", "create", database, "/usr/share/openvswitch/vswitch.ovsschema"});
@@ -26,7 +27,8 @@ VSwitch::VSwitch(Lab* lab, SoftFabric* fabric, Host* host, const std::string& ot
 void VSwitch::Launch() {
   vswitchd_ = host_->Start({Binary("eoib-vswitchd"), absl::StrCat("unix:", directory_, "/db.sock"), "--no-chdir",
                             "--disable-system", absl::StrCat("--unixctl=", directory_, "/vswitchd.ctl")},
-                           {"OVS_RUNDIR=" + directory_, "OVS_LOGDIR=" + directory_, "OVS_DBDIR=" + directory_});
+                           Concatenated({"OVS_RUNDIR=" + directory_, "OVS_LOGDIR=" + directory_, "OVS_DBDIR=" + directory_},
+                                        environment_));
   if (!EventuallyTrue(kPatience, [&] { return TryAppctl({"version"}).ok(); })) Die("eoib-vswitchd does not start: " + Log());
 }
 

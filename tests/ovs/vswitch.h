@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tests/lab/lab.h"
 #include "tests/lab/soft_fabric.h"
@@ -12,8 +13,10 @@ namespace eoib::lab {
 
 class VSwitch {
  public:
-  // Starts both servers, with those keys of other_config. All bridges are of the userspace datapath.
-  VSwitch(Lab* lab, SoftFabric* fabric, Host* host, const std::string& other_config = "");
+  // Starts both servers, with those keys of other_config. All bridges are of the userspace datapath. eoib-vswitchd also has the variables
+  // of `environment`.
+  VSwitch(Lab* lab, SoftFabric* fabric, Host* host, const std::string& other_config = "",
+          const std::vector<std::string>& environment = {});
 
   Host* host() const { return host_; }
 
@@ -46,6 +49,7 @@ class VSwitch {
   SoftFabric* const fabric_;
   Host* const host_;
   const std::string directory_;
+  const std::vector<std::string> environment_;
   std::unique_ptr<Process> ovsdb_, vswitchd_;
 };
 

@@ -1,7 +1,8 @@
 /* Open vSwitch's port type "eoib": a bridge of the userspace datapath gets a port into a VES. "eoib-pmd" is the same, polled by PMD
  * threads.
  *
- * This is a thin layer over vswitch/eoib.h. A netdev is a vPort; netdevs with the same options hca and fabric share an HCA port.
+ * This is a thin layer over vswitch/eoib.h. A netdev is a vPort; netdevs with the same options hca and fabric share an HCA port. A netdev
+ * whose HCA is lost closes its vPort, and stays in the datapath without carrier until the HCA is back.
  *
  * Threads. OVS' main thread calls everything but receive and send. It opens and closes vPorts in set_config, while no datapath has
  * the netdev, in reconfigure, when no thread receives from it nor sends to it, and in destruct. */
@@ -13,7 +14,6 @@
 #include "openvswitch/poll-loop.h"
 #include "openvswitch/vlog.h"
 #include "packets.h"
-#include "smap.h"
 #include "userspace-tso.h"
 #include "vswitch/ovs/netdev_eoib.h"
 
@@ -24,174 +24,6 @@ void __wrap_bridge_init(const char *remote);
 
 static struct ovs_mutex netdevs_mutex = OVS_MUTEX_INITIALIZER;
 static struct ovs_list netdevs OVS_GUARDED_BY(netdevs_mutex) = OVS_LIST_INITIALIZER(&netdevs);
-
-/* ---- Configuration -------------------------------------------------------------------------------------------------------- */
-
-static void
-free_config(struct eoib_config *config)
-{
-    free(config->hca);
-    free(config->fabric);
-    free(config->ves);
-    memset(config, 0, sizeof *config);
-}
-
-static bool
-configs_are_equal(const struct eoib_config *a, const struct eoib_config *b)
-{
-    return a->pkey == b->pkey && a->queues == b->queues && nullable_string_is_equal(a->hca, b->hca)
-           && nullable_string_is_equal(a->fabric, b->fabric) && nullable_string_is_equal(a->ves, b->ves);
-}
-
-static char *
-parse_config(const char *name, const struct smap *args, struct eoib_config *config)
-{
-    const char *hca = smap_get(args, "hca");
-    const char *ves = smap_get(args, "ves");
-    const char *pkey = smap_get(args, "pkey");
-    const struct smap_node *node;
-    unsigned int number;
-
-    SMAP_FOR_EACH (node, args) {
-        if (strcmp(node->key, "hca") && strcmp(node->key, "ves") && strcmp(node->key, "pkey")
-            && strcmp(node->key, "fabric") && strcmp(node->key, "n_rxq")) {
-            return xasprintf("%s: there is no option \"%s\"; there are hca, ves, pkey, fabric and n_rxq", name, node->key);
-        }
-    }
-    if (!hca) {
-        return xasprintf("%s: options:hca is missing: verbs:DEVICE/PORT (see ibv_devices) or soft:PORTNAME", name);
-    }
-    if (!ves || !*ves) {
-        return xasprintf("%s: options:ves is missing: the name of a virtual Ethernet switch", name);
-    }
-    if (!pkey || !str_to_uint(pkey, 0, &number) || number > 0xffff || !(number & 0x7fff)) {
-        return xasprintf("%s: options:pkey is \"%s\", and must be the P_Key of the VES, such as 0x8001", name, pkey ? pkey : "");
-    }
-    if (!str_to_uint(smap_get_def(args, "n_rxq", "1"), 10, &config->queues) || config->queues < 1
-        || config->queues > EOIB_MOST_QUEUES) {
-        return xasprintf("%s: options:n_rxq is \"%s\", and must be 1 to %d", name, smap_get(args, "n_rxq"), EOIB_MOST_QUEUES);
-    }
-    config->hca = xstrdup(hca);
-    config->ves = xstrdup(ves);
-    config->fabric = nullable_xstrdup(smap_get(args, "fabric"));
-    config->pkey = number;
-    return NULL;
-}
-
-static void
-close_vport(struct netdev_eoib *dev)
-{
-    if (!dev->vport) {
-        return;
-    }
-    eoib_vport_close(dev->vport);
-    eoib_hca_close(dev->hca);
-    dev->vport = NULL;
-    dev->hca = NULL;
-    free_config(&dev->config);
-}
-
-/* Opens a vPort with the wanted configuration. Returns an error message to free, or NULL. */
-static char *
-open_vport(struct netdev_eoib *dev)
-{
-    const char *name = netdev_get_name(&dev->up);
-    struct eoib_vport_options options = {
-        .size = sizeof options, .name = name, .ves = dev->wanted.ves, .pkey = dev->wanted.pkey,
-        .queues = dev->wanted.queues,
-        .flags = userspace_tso_enabled() ? EOIB_VPORT_UNFINISHED_CHECKSUMS | EOIB_VPORT_TCP_SEGMENTS : 0,
-    };
-    char error[512] = "";
-
-    dev->hca = eoib_hca_open(&dev->wanted, error, sizeof error);
-    if (!dev->hca) {
-        return xasprintf("%s: %s", name, error);
-    }
-    dev->vport = eoib_vport_open(dev->hca->port, &options, error, sizeof error);
-    if (!dev->vport) {
-        eoib_hca_close(dev->hca);
-        dev->hca = NULL;
-        return xasprintf("%s: %s", name, error);
-    }
-    dev->config = dev->wanted;
-    memset(&dev->wanted, 0, sizeof dev->wanted);
-    dev->up.n_rxq = dev->config.queues;
-    dev->up.n_txq = dev->config.queues;
-    dev->failed = false;
-    atomic_store_relaxed(&dev->segment_mtu, eoib_mtu_of(dev));
-    return NULL;
-}
-
-static int
-netdev_eoib_set_config(struct netdev *netdev, const struct smap *args, char **errp)
-{
-    struct netdev_eoib *dev = netdev_eoib_cast(netdev);
-    struct eoib_config config = { NULL, NULL, NULL, 0, 0 };
-    char *error = parse_config(netdev_get_name(netdev), args, &config);
-
-    if (!error && dev->vport && configs_are_equal(&config, &dev->config)) {
-        free_config(&config);
-        free_config(&dev->wanted);
-        return 0;
-    }
-    if (!error) {
-        free_config(&dev->wanted);
-        dev->wanted = config;
-        if (dev->vport) {
-            netdev_request_reconfigure(netdev);
-        } else {
-            error = open_vport(dev);
-        }
-    }
-    if (!error) {
-        return 0;
-    }
-    if (errp) {
-        *errp = error;
-    } else {
-        VLOG_WARN("%s", error);
-        free(error);
-    }
-    return EINVAL;
-}
-
-/* No thread receives from the netdev nor sends to it. */
-static int
-netdev_eoib_reconfigure(struct netdev *netdev)
-{
-    struct netdev_eoib *dev = netdev_eoib_cast(netdev);
-    char *error;
-
-    if (!dev->wanted.hca) {
-        return 0;
-    }
-    close_vport(dev);
-    error = open_vport(dev);
-    if (!error) {
-        netdev_change_seq_changed(netdev);
-        return 0;
-    }
-    VLOG_ERR("%s", error);
-    free(error);
-    return EINVAL;
-}
-
-static int
-netdev_eoib_get_config(const struct netdev *netdev, struct smap *args)
-{
-    const struct netdev_eoib *dev = netdev_eoib_cast(netdev);
-
-    if (dev->vport) {
-        smap_add(args, "hca", dev->config.hca);
-        smap_add(args, "ves", dev->config.ves);
-        smap_add_format(args, "pkey", "0x%04x", dev->config.pkey);
-        if (dev->config.fabric) {
-            smap_add(args, "fabric", dev->config.fabric);
-        }
-        smap_add_format(args, "n_rxq", "%u", dev->config.queues);
-    }
-    return 0;
-}
 
 /* ---- Life ----------------------------------------------------------------------------------------------------------------- */
 
@@ -237,8 +69,9 @@ netdev_eoib_destruct(struct netdev *netdev)
     ovs_mutex_lock(&netdevs_mutex);
     ovs_list_remove(&dev->node);
     ovs_mutex_unlock(&netdevs_mutex);
-    close_vport(dev);
-    free_config(&dev->wanted);
+    eoib_close(dev);
+    eoib_free_config(&dev->config);
+    eoib_free_config(&dev->wanted);
     ovs_mutex_destroy(&dev->mutex);
     for (size_t i = 0; i < ARRAY_SIZE(dev->send_locks); i++) {
         ovs_spin_destroy(&dev->send_locks[i]);
@@ -252,29 +85,54 @@ netdev_eoib_dealloc(struct netdev *netdev)
 }
 
 static void
+report_failure(struct netdev_eoib *dev)
+{
+    const char *failure = eoib_port_failure(dev->hca->port);
+
+    if (!failure || dev->failed) {
+        return;
+    }
+    dev->failed = true;
+    if (eoib_is_awaited(dev)) {
+        VLOG_WARN("%s: %s", netdev_get_name(&dev->up), failure);
+    } else {
+        VLOG_ERR("%s: %s; delete the port and add it again", netdev_get_name(&dev->up), failure);
+    }
+    netdev_change_seq_changed(&dev->up);
+}
+
+static void
+report_changes(struct netdev_eoib *dev)
+{
+    uint64_t changes = eoib_state_of(dev).changes;
+
+    if (changes == dev->changes) {
+        return;
+    }
+    dev->changes = changes;
+    eoib_note_present(dev);
+    atomic_store_relaxed(&dev->segment_mtu, eoib_mtu_of(dev));
+    netdev_change_seq_changed(&dev->up);
+}
+
+static void
 netdev_eoib_run(const struct netdev_class *class)
 {
     struct netdev_eoib *dev;
 
+    eoib_hca_run();
     ovs_mutex_lock(&netdevs_mutex);
     LIST_FOR_EACH (dev, node, &netdevs) {
-        const char *failure;
-        uint64_t changes;
-
-        if (netdev_get_class(&dev->up) != class || !dev->vport) {
+        if (netdev_get_class(&dev->up) != class || !dev->hca) {
             continue;
         }
-        failure = eoib_port_failure(dev->hca->port);
-        if (failure && !dev->failed) {
-            dev->failed = true;
-            VLOG_ERR("%s: %s; delete the port and add it again", netdev_get_name(&dev->up), failure);
-            netdev_change_seq_changed(&dev->up);
+        if (dev->vport) {
+            report_failure(dev);
+            report_changes(dev);
         }
-        changes = eoib_state_of(dev).changes;
-        if (changes != dev->changes) {
-            dev->changes = changes;
-            atomic_store_relaxed(&dev->segment_mtu, eoib_mtu_of(dev));
-            netdev_change_seq_changed(&dev->up);
+        if (eoib_may_reopen(dev) && !dev->reopens) {
+            dev->reopens = true;
+            netdev_request_reconfigure(&dev->up);
         }
     }
     ovs_mutex_unlock(&netdevs_mutex);
@@ -285,6 +143,7 @@ netdev_eoib_wait(const struct netdev_class *class)
 {
     struct netdev_eoib *dev;
 
+    eoib_hca_wait();
     ovs_mutex_lock(&netdevs_mutex);
     LIST_FOR_EACH (dev, node, &netdevs) {
         if (netdev_get_class(&dev->up) != class || !dev->vport) {

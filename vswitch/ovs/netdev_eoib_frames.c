@@ -40,7 +40,7 @@ netdev_eoib_rxq_construct(struct netdev_rxq *rxq_)
 {
     struct rxq_eoib *rxq = rxq_eoib_cast(rxq_);
 
-    rxq->room = eoib_state_of(netdev_eoib_cast(rxq_->netdev)).mtu + EOIB_OVERHEAD;
+    rxq->room = netdev_eoib_cast(rxq_->netdev)->largest_mtu + EOIB_OVERHEAD;
     if (userspace_tso_enabled()) {
         rxq->rest = xmalloc(NETDEV_MAX_BURST * (size_t) LARGEST_FRAME);
     }

@@ -10,6 +10,24 @@
 
 VLOG_DEFINE_THIS_MODULE(netdev_eoib_state);
 
+static struct eoib_history
+history_of(const struct netdev_eoib *dev)
+{
+    const struct eoib_history *past = &dev->past, *present = &dev->present;
+
+    return (struct eoib_history) {
+        .stats = {
+            .size = sizeof past->stats,
+            .sent = past->stats.sent + present->stats.sent,
+            .sent_bytes = past->stats.sent_bytes + present->stats.sent_bytes,
+            .received = past->stats.received + present->stats.received,
+            .received_bytes = past->stats.received_bytes + present->stats.received_bytes,
+            .missed = past->stats.missed + present->stats.missed,
+        },
+        .carrier_resets = past->carrier_resets + present->carrier_resets,
+    };
+}
+
 struct eoib_state
 eoib_state_of(const struct netdev_eoib *dev)
 {
@@ -21,12 +39,40 @@ eoib_state_of(const struct netdev_eoib *dev)
     return state;
 }
 
+void
+eoib_note_present(struct netdev_eoib *dev)
+{
+    struct eoib_state state = eoib_state_of(dev);
+    struct eoib_stats stats = { .size = sizeof stats };
+
+    if (!dev->vport || eoib_vport_stats(dev->vport, &stats)) {
+        return;                                         /* the last ones stay */
+    }
+    dev->present.stats = stats;
+    dev->present.carrier_resets = state.carrier_resets;
+    dev->largest_mtu = state.mtu;
+}
+
+void
+eoib_note_end(struct netdev_eoib *dev)
+{
+    eoib_note_present(dev);
+    dev->past = history_of(dev);
+    memset(&dev->present, 0, sizeof dev->present);
+}
+
 int
 eoib_mtu_of(const struct netdev_eoib *dev)
 {
-    int largest = eoib_state_of(dev).mtu;
+    int largest = dev->largest_mtu;
 
     return dev->mtu && dev->mtu < largest ? dev->mtu : largest;
+}
+
+const char *
+eoib_trouble_of(const struct netdev_eoib *dev)
+{
+    return !dev->hca ? NULL : dev->hca->port ? eoib_port_failure(dev->hca->port) : dev->hca->trouble;
 }
 
 int
@@ -39,7 +85,10 @@ netdev_eoib_get_carrier(const struct netdev *netdev, bool *carrier)
 long long int
 netdev_eoib_get_carrier_resets(const struct netdev *netdev)
 {
-    return eoib_state_of(netdev_eoib_cast(netdev)).carrier_resets;
+    struct netdev_eoib *dev = netdev_eoib_cast(netdev);
+
+    eoib_note_present(dev);
+    return history_of(dev).carrier_resets;
 }
 
 int
@@ -53,7 +102,7 @@ int
 netdev_eoib_set_mtu(struct netdev *netdev, int mtu)
 {
     struct netdev_eoib *dev = netdev_eoib_cast(netdev);
-    int largest = eoib_state_of(dev).mtu;
+    int largest = dev->largest_mtu;
 
     if (mtu < EOIB_SMALLEST_MTU || mtu > largest) {
         VLOG_WARN("%s: MTU %d: this VES has MTUs from %d to %d", netdev_get_name(netdev), mtu, EOIB_SMALLEST_MTU, largest);
@@ -110,13 +159,11 @@ int
 netdev_eoib_get_stats(const struct netdev *netdev, struct netdev_stats *stats)
 {
     struct netdev_eoib *dev = netdev_eoib_cast(netdev);
-    struct eoib_stats ours = { .size = sizeof ours };
+    struct eoib_stats ours;
     uint64_t tx_dropped;
-    int error = dev->vport ? eoib_vport_stats(dev->vport, &ours) : -ENODEV;
 
-    if (error) {
-        return -error;
-    }
+    eoib_note_present(dev);
+    ours = history_of(dev).stats;
     /* Counters that stay UINT64_MAX are not reported. */
     memset(stats, 0xff, sizeof *stats);
     atomic_read_relaxed(&dev->tx_dropped, &tx_dropped);
@@ -156,14 +203,14 @@ int
 netdev_eoib_get_status(const struct netdev *netdev, struct smap *status)
 {
     const struct netdev_eoib *dev = netdev_eoib_cast(netdev);
-    const char *failure = dev->vport ? eoib_port_failure(dev->hca->port) : NULL;
+    const char *failure = eoib_trouble_of(dev);
 
     smap_add(status, "driver_name", "eoib");
-    if (dev->vport) {
+    if (dev->hca) {
         smap_add(status, "hca", dev->config.hca);
         smap_add(status, "ves", dev->config.ves);
         smap_add_format(status, "pkey", "0x%04x", dev->config.pkey);
-        smap_add_format(status, "max_mtu", "%"PRIu32, eoib_state_of(dev).mtu);
+        smap_add_format(status, "max_mtu", "%"PRIu32, dev->largest_mtu);
     }
     if (failure) {
         smap_add(status, "failure", failure);
