@@ -9,8 +9,8 @@ PACKAGES_build="build-essential cmake ninja-build ccache lld pkg-config libabsl-
   libsystemd-dev prometheus-cpp-dev libdpdk-dev openvswitch-source libssl-dev python3"
 PACKAGES_run="iproute2 iputils-ping iperf3 procps"
 PACKAGES_test="ibverbs-utils ibverbs-providers infiniband-diags perftest python3-pyverbs rdmacm-utils tshark ethtool
-  openvswitch-common openvswitch-switch tcpdump socat ndisc6 git binutils radvd dnsmasq-base isc-dhcp-client iputils-arping qemu-system-x86
-  libvirt0 libxml2-utils busybox-static cpio kmod xz-utils linux-headers-amd64 opensm systemd curl
+  openvswitch-common openvswitch-switch net-tools tcpdump socat ndisc6 git binutils radvd dnsmasq-base isc-dhcp-client iputils-arping
+  qemu-system-x86 libvirt0 libxml2-utils busybox-static cpio kmod xz-utils linux-headers-amd64 opensm systemd curl
   prometheus mandoc bash-completion"
 PACKAGES_package="dpkg-dev lintian mmdebstrap"
 PACKAGES_profile="linux-perf python3 python3-matplotlib"
