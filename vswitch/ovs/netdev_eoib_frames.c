@@ -210,6 +210,7 @@ netdev_eoib_rxq_drain(struct netdev_rxq *rxq)
 
 int
 netdev_eoib_send(struct netdev *netdev, int qid, struct dp_packet_batch *batch, bool concurrent_txq)
+    OVS_NO_THREAD_SAFETY_ANALYSIS                       /* the lock is for queues that threads share */
 {
     struct netdev_eoib *dev = netdev_eoib_cast(netdev);
     struct iovec iov[NETDEV_MAX_BURST];
