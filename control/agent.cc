@@ -65,7 +65,10 @@ absl::Status Agent::Open() {
 }
 
 absl::StatusOr<std::unique_ptr<Ves>> Agent::MakeVes(const VesConfig& config) {
-  return Ves::Create(config, {fabric_->resources(), [this] { fabric_->RebuildSoon(); }, &fdb_budget_, identity_, host_});
+  std::shared_ptr<uint32_t>& last_version = last_versions_[config.pkey.Full()];
+  if (last_version == nullptr) last_version = std::make_shared<uint32_t>(0);
+  return Ves::Create(
+      config, {fabric_->resources(), [this] { fabric_->RebuildSoon(); }, &fdb_budget_, identity_, host_, last_version});
 }
 
 absl::Status Agent::Watch(Ves* ves) {

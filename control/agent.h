@@ -132,6 +132,7 @@ class Agent final {
   const std::string host_;  // for peers
   AgentConfig config_;
   AgentIdentity identity_;
+  std::map<PKey, std::shared_ptr<uint32_t>> last_versions_;  // of the vPort protocol; a VES may go and return
   std::unique_ptr<FabricPort> fabric_;
   FdbBudget fdb_budget_;
   std::vector<std::unique_ptr<Ves>> veses_;

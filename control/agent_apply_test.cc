@@ -59,6 +59,16 @@ TEST_F(AgentApplyTest, RemovesAVPortWithAllThatIsBehindIt) {
   ExpectTalk(h1_->port("v1"), h2_->port("v1"));
 }
 
+// Regression: its versions began again, so the others took its announcements for late ones.
+TEST_F(AgentApplyTest, AVesThatReturnsIsKnownAgain) {
+  AddTwo();
+  ASSERT_TRUE(Until([&] { return h2_->OriginOf(kA) == "announced"; }));
+  ASSERT_TRUE(h1_->Apply("").ok());
+  ASSERT_TRUE(Until([&] { return !h2_->Knows(kA); }));
+  ASSERT_TRUE(h1_->Apply(BlueVes() + TestVPort("v1", "static_macs = ['02:00:00:00:00:0c']\n")).ok());
+  EXPECT_TRUE(Until([&] { return h2_->OriginOf(kC) == "announced"; }));
+}
+
 TEST_F(AgentApplyTest, LastVPortLeavesTheGroupAndTheFirstJoinsIt) {
   AddTwo();
   const auto members = [this]() -> size_t {

@@ -111,7 +111,7 @@ absl::StatusOr<std::unique_ptr<Ves>> Ves::Create(const VesConfig& config, const 
       context.identity, context.host,
       VesProtocol::Dependencies{&ves->fdb_, &ves->directory_, ves->resolver_.get(),
                                 [self](const PeerAddress& own) { return self->InjectedAt(own); }, [self] { self->RetryHeld(); },
-                                &ves->journal_, context.fabric.clock, ves->forwarding_.floods});
+                                &ves->journal_, context.fabric.clock, ves->forwarding_.floods, context.last_version});
   ves->out_of_service_ =
       std::make_unique<OutOfService>(config.name, OutOfService::Dependencies{&ves->fdb_, &ves->directory_, ves->resolver_.get(),
                                                                              ves->protocol_.get(), context.fabric.clock});

@@ -59,6 +59,7 @@ class Ves final : public FabricPortClient {
     FdbBudget* fdb_budget = nullptr;        // the host's; null: only the VES's own limit applies
     AgentIdentity identity = {};
     std::string host = {};  // its name, for the operators of other hosts
+    std::shared_ptr<uint32_t> last_version = nullptr;  // of this agent's state in the VES, see OwnAgent
   };
 
   // Makes the queue pair if the port is in the partition of `config`; otherwise Rebuild makes it later.

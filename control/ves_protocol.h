@@ -60,6 +60,7 @@ class VesProtocol final : private ProtocolEvents {
     VesJournal* journal;
     const Clock* clock;
     FloodList* floods = nullptr;  // gets all agents and their VLANs; null: the VES floods through its group
+    std::shared_ptr<uint32_t> last_version = nullptr;  // see OwnAgent
   };
   // `host` is our name, for the operators of other hosts.
   VesProtocol(const AgentIdentity& identity, const std::string& host, const Dependencies& dependencies);

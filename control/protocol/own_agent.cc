@@ -68,9 +68,8 @@ void OwnAgent::RemoveMac(FdbKey key) {
 }
 
 void OwnAgent::NoteLeft() {
-  const uint32_t version = announced_.version + 1;
   announced_ = AgentView();
-  announced_.version = version;
+  announced_.version = ++*last_version_;
   host_changed_ = true;
   for (const auto& [peer, receives_groups] : current_.addresses) changed_addresses_.insert(peer);
   for (const auto& [id, vport] : current_.vports) changed_vports_.insert(id);
@@ -98,7 +97,7 @@ VPortMessage OwnAgent::Header(VPortMessage::Kind kind) const {
 // Gives `message` the next version, and announces it.
 void OwnAgent::Finish(VPortMessage message, std::vector<VPortMessage>* out) {
   message.base = announced_.version;
-  message.version = announced_.version + 1;
+  message.version = ++*last_version_;
   announced_.Apply(message);
   out->push_back(std::move(message));
 }

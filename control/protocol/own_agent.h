@@ -6,8 +6,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "control/protocol/agent_view.h"
@@ -21,7 +23,13 @@ namespace eoib {
 class OwnAgent {
  public:
   // `largest`: bytes of a message. `incarnation` is higher than that of every earlier run.
-  OwnAgent(const AgentId& id, uint32_t incarnation, size_t largest) : id_(id), incarnation_(incarnation), largest_(largest) {}
+  // `last_version`, if given, has the last version that this incarnation used in the VES. The others refuse older ones, also
+  // after the VES was removed and added again.
+  OwnAgent(const AgentId& id, uint32_t incarnation, size_t largest, std::shared_ptr<uint32_t> last_version = nullptr)
+      : id_(id),
+        incarnation_(incarnation),
+        largest_(largest),
+        last_version_(last_version != nullptr ? std::move(last_version) : std::make_shared<uint32_t>(0)) {}
 
   const AgentId& id() const { return id_; }
   uint32_t incarnation() const { return incarnation_; }
@@ -64,6 +72,7 @@ class OwnAgent {
   const AgentId id_;
   const uint32_t incarnation_;
   size_t largest_;
+  const std::shared_ptr<uint32_t> last_version_;
   PeerAddress sender_;
   AgentView announced_, current_;
   // What may differ between the two.

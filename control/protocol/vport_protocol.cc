@@ -20,7 +20,7 @@ VPortProtocol::VPortProtocol(const Options& options, ProtocolEvents* events, con
       events_(events),
       clock_(clock),
       random_(std::move(random)),
-      own_(options.id, options.incarnation, options.largest_message),
+      own_(options.id, options.incarnation, options.largest_message, options.last_version),
       claims_(&own_, events, clock, [this](const AgentId& agent, FdbKey key) { Ask(agent, key); }),
       agents_(&claims_, events),
       announcer_(

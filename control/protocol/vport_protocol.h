@@ -49,7 +49,8 @@ class VPortProtocol {
     uint32_t incarnation = 0;
     std::string host;
     AgentCapabilities capabilities;
-    size_t largest_message = 2000;  // bytes; from the VES MTU
+    size_t largest_message = 2000;                     // bytes; from the VES MTU
+    std::shared_ptr<uint32_t> last_version = nullptr;  // see OwnAgent
   };
   using Counters = ProtocolCounters;
 
