@@ -53,7 +53,7 @@ TEST_F(EoibctlTest, SendsTheCommandToItsTarget) {
       {"help", "help", 0, kCommands, ""},
       {"help of another target", "-t fabricd help", 0, kCommands, ""},
       {"an unknown command", "fdb shwo", 2, "",
-       "\"fdb\" is not a valid command; did you mean fdb/show? (use \"list-commands\" to see a list of valid commands)\n"},
+       "\"fdb shwo\" is not a valid command; did you mean fdb show? (use \"list-commands\" to see a list of valid commands)\n"},
   };
   for (const auto& c : kCases) {
     const ProgramResult result = Eoibctl(c.arguments);

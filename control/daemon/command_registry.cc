@@ -130,9 +130,14 @@ absl::StatusOr<Answer> CommandRegistry::Call(const std::string& method, const Ar
     if (rest.size() < command.min_arguments || rest.size() > command.max_arguments) {
       return absl::InvalidArgumentError(WrongArguments(command, rest.size()));
     }
-    // A copy: the handler may unregister its own command.
+    // Copies: the handler may unregister its own command.
     const Handler handler = command.handler;
-    return handler(rest);
+    const bool reports = observer_ != nullptr && !command.read_only;
+    absl::StatusOr<Answer> answer = handler(rest);
+    if (reports && answer.ok()) {
+      observer_(absl::StrCat(absl::StrReplaceAll(name, {{"/", " "}}), rest.empty() ? "" : " ", absl::StrJoin(rest, " ")));
+    }
+    return answer;
   }
   return Unknown(method, arguments);
 }
@@ -155,9 +160,15 @@ absl::StatusOr<Answer> CommandRegistry::Help(const Arguments& words) const {
 
 absl::Status CommandRegistry::Unknown(const std::string& method, const Arguments& arguments) const {
   if (!starting_.empty()) return absl::UnavailableError(absl::StrCat("\"", method, "\" is not available yet: ", starting_));
-  const auto resembling = Resembling(commands_, method, arguments.empty() ? "" : arguments.front());
-  const std::string hint = resembling.empty() ? "" : absl::StrCat("; did you mean ", absl::StrJoin(resembling, ", "), "?");
-  return absl::InvalidArgumentError(absl::StrCat("\"", method, "\" is not a valid command", hint,
+  const std::string first = arguments.empty() ? "" : arguments.front();
+  const auto resembling = Resembling(commands_, method, first);
+  // As an operator types it.
+  const std::string nearest = absl::StrReplaceAll(absl::StrJoin(resembling, ", "), {{"/", " "}});
+  const std::string hint = resembling.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?");
+  const auto begins = [&method](const auto& command) { return absl::StartsWith(command.first, method + "/"); };
+  const bool is_half = !first.empty() && std::any_of(commands_.begin(), commands_.end(), begins);
+  return absl::InvalidArgumentError(absl::StrCat("\"", method, is_half ? " " : "", is_half ? first : "",
+                                                 "\" is not a valid command", hint,
                                                  " (use \"list-commands\" to see a list of valid commands)"));
 }
 

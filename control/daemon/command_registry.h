@@ -46,6 +46,9 @@ class CommandRegistry {
   // CHECKs that the commands exist.
   void MarkReadOnly(std::initializer_list<const char*> names);
 
+  // Calls `observer` with each command that succeeded and may have changed something, as an operator types it.
+  void OnChange(std::function<void(const std::string& command)> observer) { observer_ = std::move(observer); }
+
   // While the program starts, unknown commands are answered with `why`, because it has more later. Empty: no longer.
   void SetStarting(std::string why) { starting_ = std::move(why); }
 
@@ -62,6 +65,7 @@ class CommandRegistry {
 
   std::map<std::string, Command> commands_;
   std::string starting_;
+  std::function<void(const std::string& command)> observer_;
 };
 
 }  // namespace eoib

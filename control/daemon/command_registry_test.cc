@@ -77,8 +77,8 @@ TEST_F(CommandRegistryTest, FindsCommandsAndChecksArguments) {
       {"a misspelled command of two words",
        "fdb",
        {"shwo"},
-       "error: \"fdb\" is not a valid command; did you mean fdb/show?" + kList},
-      {"half a command", "fdb", {}, "error: \"fdb\" is not a valid command; did you mean fdb/flush, fdb/show?" + kList},
+       "error: \"fdb shwo\" is not a valid command; did you mean fdb show?" + kList},
+      {"half a command", "fdb", {}, "error: \"fdb\" is not a valid command; did you mean fdb flush, fdb show?" + kList},
       {"unlike all", "reboot", {}, "error: \"reboot\" is not a valid command" + kList},
       {"empty", "", {}, "error: \"\" is not a valid command" + kList},
   };
@@ -141,6 +141,16 @@ TEST_F(CommandRegistryTest, AHandlerMayUnregisterItself) {
                       }});
   EXPECT_EQ("once", RunIn(registry_, "once", {}));
   EXPECT_FALSE(registry_.Run("once", {}).ok());
+}
+
+TEST_F(CommandRegistryTest, TellsTheObserverWhatMayHaveChangedSomething) {
+  std::vector<std::string> told;
+  registry_.OnChange([&told](const std::string& command) { told.push_back(command); });
+  registry_.MarkReadOnly({"show"});
+  RunIn(registry_, "show", {});
+  RunIn(registry_, "fdb/flush", {});  // refused
+  RunIn(registry_, "fdb", {"flush", "blue"});
+  EXPECT_EQ(told, std::vector<std::string>{"fdb flush blue"});
 }
 
 TEST_F(CommandRegistryTest, ReturnsTheErrorsOfHandlers) {

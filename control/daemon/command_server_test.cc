@@ -484,7 +484,7 @@ TEST_F(OvsAppctlTest, OvsAppctlWorksWithOurServer) {
       {"a command of two words", "fdb show 'blue and \"red\"'", 0, "fdb of blue and \"red\"\n", ""},
       {"a command that fails", "fail", 2, "", "it is broken\n" + kReported},
       {"an unknown command", "fdb/shwo", 2, "",
-       "\"fdb/shwo\" is not a valid command; did you mean fdb/show? (use \"list-commands\" to see a list of valid commands)\n" +
+       "\"fdb/shwo\" is not a valid command; did you mean fdb show? (use \"list-commands\" to see a list of valid commands)\n" +
            kReported},
   };
   for (const auto& c : kCases) {

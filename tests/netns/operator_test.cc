@@ -85,7 +85,7 @@ TEST_F(OperatorTest, HelpExplainsACommand) {
   EXPECT_THAT(agent.MustCtl({"help", "fdb", "get"}),
               AllOf(HasSubstr("fdb get VES VLAN MAC | MAC "), HasSubstr("\n    the place of one MAC")));
   EXPECT_THAT(agent.MustCtl({"help", "vport"}), AllOf(HasSubstr("vport add NAME"), HasSubstr("vport list")));
-  EXPECT_THAT(agent.Ctl({"help", "fdb", "gte"}).err, HasSubstr("did you mean fdb/get"));
+  EXPECT_THAT(agent.Ctl({"help", "fdb", "gte"}).err, HasSubstr("did you mean fdb get"));
   for (const char* program : {"eoibd", "eoibctl", "eoib-gateway", "eoib-ipoib", "eoib-fabricd"}) {
     EXPECT_THAT(agent.host()->MustRun({Binary(program), "-h"}),
                 AllOf(HasSubstr(absl::StrCat("usage: ", program)), HasSubstr("\n  --")));
