@@ -31,7 +31,9 @@
 #include "vswitch/fabric/softhca/subnet/subnet_config_files.h"
 
 DEFINE_string(rundir, "/run/eoib", "directory of fabricd.sock, where ports register, and of the control socket fabricd.ctl");
-DEFINE_string(config, "", "partitions, a TOML file NAME.toml, with drop-ins NAME.d/*.toml; without one there is the default partition 0xffff only");
+DEFINE_string(
+    config, "",
+    "partitions, a TOML file NAME.toml, with drop-ins NAME.d/*.toml; without one there is the default partition 0xffff only");
 DEFINE_string(statedir, "/var/lib/eoib",
               "directory in which the LIDs of ports are kept over a restart, in fabricd/lids; empty: nothing is kept");
 DEFINE_string(metrics, "",
@@ -41,6 +43,16 @@ DEFINE_string(pidfile, "", "write the process ID to this file, and remove it at 
 
 namespace eoib::softhca {
 namespace {
+
+// Ports that come and go, and commands: processes that restart in a loop must not fill the journal.
+constexpr int kLogBurst = 200;
+constexpr absl::Duration kLogInterval = absl::Milliseconds(500);
+
+void LogLimited(const std::string& line, LogLimiter* limiter) {
+  int suppressed = 0;
+  if (!limiter->Allow(&suppressed)) return;
+  LogInfo(absl::StrCat(line, suppressed == 0 ? "" : absl::StrCat(" (", suppressed, " lines before this one are left out)")));
+}
 
 absl::Status WritePidFile(const std::string& path) {
   if (path.empty()) return absl::OkStatus();
@@ -83,6 +95,9 @@ absl::Status Run() {
   });
   if (!server.ok()) return server.status();
 
+  LogLimiter limiter((*daemon)->clock(), kLogBurst, kLogInterval);
+  const auto log = [&limiter](const std::string& line) { LogLimited(line, &limiter); };
+  (*server)->SetObserver(log);
   RegisterFabricCommands(&subnet, server->get(), lids->get(), (*daemon)->commands());
   (*daemon)->metrics()->Register([&](MetricSet* metrics) { CollectFabric(subnet, **server, metrics); });
   RegisterFaultCommands(&subnet, (*daemon)->commands());
@@ -94,7 +109,11 @@ absl::Status Run() {
   loop->AddDeadline([&] { return subnet.NextDeadline(); }, [&] { subnet.Run(); });
   watched.Update(WritePidFile(FLAGS_pidfile));
   if (!watched.ok()) return watched;
+  (*daemon)->commands()->OnChange([&log](const std::string& command) { log(absl::StrCat("command: ", command)); });
+  LogInfo(absl::StrCat("subnet manager of ", subnet.Partitions().size(), " partitions; ports register at ", FLAGS_rundir,
+                       "/fabricd.sock; control socket ", (*daemon)->socket_path()));
   (*daemon)->Run();
+  LogInfo("stopped");
   if (!FLAGS_pidfile.empty()) unlink(FLAGS_pidfile.c_str());
   return absl::OkStatus();
 }

@@ -19,6 +19,7 @@ absl::Status FabricConnection::Register(std::unique_ptr<SubnetLink> link, const 
   use_ = use;
   const absl::Status status = link_->Register(name, resources, use, this);
   registered_ = status.ok();
+  if (registered_) name_ = name;
   return status;
 }
 

@@ -23,7 +23,7 @@ namespace eoib::softhca {
 // write fails, the socket is shut down, and the server's thread finds it dead.
 class FabricConnection final : public PortSink {
  public:
-  static constexpr size_t kQueue = 1024;    // messages that may wait for a client that does not read
+  static constexpr size_t kQueue = 1024;      // messages that may wait for a client that does not read
   static constexpr size_t kTableQueue = 128;  // if as many wait, a table is dropped
 
   // `epoll` watches the socket under the number `id`.
@@ -35,6 +35,7 @@ class FabricConnection final : public PortSink {
   // Null before registration.
   SubnetLink* link() const { return registered_ ? link_.get() : nullptr; }
   bool registered() const { return registered_; }
+  const std::string& name() const { return name_; }  // of its port; empty before registration
   PortUse use() const { return use_; }
   // True if it was shut down because the client does not read.
   bool was_stuck() const;
@@ -65,6 +66,7 @@ class FabricConnection final : public PortSink {
   const UniqueFd socket_;
   std::unique_ptr<SubnetLink> link_;
   bool registered_ = false;
+  std::string name_;
   PortUse use_ = PortUse::kOwn;
 
   mutable absl::Mutex mutex_;

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "vswitch/base/file.h"
@@ -136,6 +137,7 @@ void FabricServer::Serve(uint64_t id, uint32_t events) {
 
 void FabricServer::Drop(uint64_t id, const absl::Status& why) {
   const auto client = clients_.find(id);
+  const std::string before = std::exchange(last_error_, "");
   if (client->second->was_stuck()) {
     ++counters_.stuck;
     last_error_ = "a client did not read its messages";
@@ -143,6 +145,8 @@ void FabricServer::Drop(uint64_t id, const absl::Status& why) {
     ++counters_.malformed;
     last_error_ = std::string(why.message());
   }
+  ReportLeft(*client->second, last_error_);
+  if (last_error_.empty()) last_error_ = before;
   // Remove the client from the map first: ending its registration notifies the other clients.
   const std::unique_ptr<FabricConnection> ended = std::move(client->second);
   clients_.erase(client);
@@ -157,6 +161,26 @@ void FabricServer::DropDead(uint64_t except) {
       Drop(client->first, absl::DataLossError("the other end has closed the connection"));
     }
   }
+}
+
+void FabricServer::ReportRegistered(const FabricConnection& client) const {
+  if (client.use() == PortUse::kManage) return observer_(absl::StrCat("port ", client.name(), ": a process manages it"));
+  if (client.use() != PortUse::kOwn) return;
+  const std::vector<Subnet::PortStatus> ports = subnet_->Ports();
+  const auto port = std::find_if(ports.begin(), ports.end(), [&client](const auto& one) { return one.name == client.name(); });
+  const std::string lid = port == ports.end() ? "none" : port->config.lid.ToString();
+  observer_(absl::StrCat("port ", client.name(), ": registered, LID ", lid));
+}
+
+// `why`: the reason of a disconnection; empty if the process closed the connection.
+void FabricServer::ReportLeft(const FabricConnection& client, const std::string& why) const {
+  if (!client.registered()) {
+    if (!why.empty()) observer_(absl::StrCat("disconnected a process without a port: ", why));
+    return;
+  }
+  if (client.use() == PortUse::kQuery && why.empty()) return;
+  const char* what = client.use() == PortUse::kOwn ? ": its process left" : ": a process that managed it left";
+  observer_(absl::StrCat("port ", client.name(), why.empty() ? what : ": its process was disconnected: ", why));
 }
 
 absl::Status FabricServer::CheckRoom(PortUse use) const {
@@ -235,10 +259,17 @@ absl::Status FabricServer::HandleRegister(FabricConnection* client, Packet packe
   const absl::Status room = packet.fds_lost ? absl::ResourceExhaustedError(kNoDescriptor) : CheckRoom(use);
   if (!room.ok()) {
     ++counters_.refused;
+    observer_(absl::StrCat("port ", name, ": refused: ", absl::string_view(room.message())));
     return Answer(client, absl::ResourceExhaustedError(
                               absl::StrCat("register port ", name, " with eoib-fabricd: ", absl::string_view(room.message()))));
   }
-  return Answer(client, client->Register(subnet_->Connect(request), name, *resources, use));
+  const absl::Status status = client->Register(subnet_->Connect(request), name, *resources, use);
+  if (status.ok()) {
+    ReportRegistered(*client);
+  } else if (use != PortUse::kQuery) {
+    observer_(absl::StrCat("port ", name, ": refused: ", absl::string_view(status.message())));
+  }
+  return Answer(client, status);
 }
 
 // A refused client gets the reason and closes the connection.

@@ -7,9 +7,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -48,6 +50,10 @@ class FabricServer {
   // Handles what is ready. Never blocks.
   void Run();
 
+  // Calls `observer` with a line for an operator when a port's process registers, leaves or is refused. Processes that only
+  // query a port do not count.
+  void SetObserver(std::function<void(const std::string& line)> observer) { observer_ = std::move(observer); }
+
   size_t clients() const { return clients_.size(); }
   const Counters& counters() const { return counters_; }
   // The reason of the last disconnection, for an operator; empty if there was none.
@@ -67,6 +73,8 @@ class FabricServer {
   static absl::Status Answer(FabricConnection* client, const absl::Status& status);
   absl::Status HandleOpenRing(FabricConnection* client, Packet packet);
   absl::Status CheckRoom(PortUse use) const;
+  void ReportRegistered(const FabricConnection& client) const;
+  void ReportLeft(const FabricConnection& client, const std::string& why) const;
 
   const std::string path_;
   Subnet* const subnet_;
@@ -77,6 +85,7 @@ class FabricServer {
   std::map<uint64_t, std::unique_ptr<FabricConnection>> clients_;
   Counters counters_;
   std::string last_error_;
+  std::function<void(const std::string&)> observer_ = [](const std::string&) {};
 };
 
 }  // namespace eoib::softhca

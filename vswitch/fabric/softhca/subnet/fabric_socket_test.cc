@@ -16,9 +16,11 @@
 namespace eoib::softhca {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
 
 TEST_F(FabricSocketTest, RegisterReturnsWithTheConfiguration) {
   TestPort h1(dir_.socket());
@@ -50,6 +52,32 @@ TEST_F(FabricSocketTest, ANameIsTakenWhileItsProcessLives) {
   h1.Die();
   ASSERT_TRUE(second.Register("h1").ok()) << "at once";
   EXPECT_EQ(second.config().lid, lid);
+}
+
+TEST_F(FabricSocketTest, TheObserverHearsOfPortsThatComeAndGo) {
+  std::vector<std::string> lines;
+  fabricd_->Pause();
+  fabricd_->server()->SetObserver([&lines](const std::string& line) { lines.push_back(line); });
+  fabricd_->Continue();
+  {
+    TestPort h1(dir_.socket()), second(dir_.socket()), manager(dir_.socket()), query(dir_.socket());
+    ASSERT_TRUE(h1.Register("h1").ok());
+    ASSERT_FALSE(second.Register("h1").ok());
+    ASSERT_TRUE(manager.Register("h1", PortUse::kManage).ok());
+    ASSERT_TRUE(query.Register("h1", PortUse::kQuery).ok());
+    h1.Die();
+    ASSERT_TRUE(second.Register("h1").ok());
+  }
+  EXPECT_TRUE(Eventually([&] { return fabricd_->clients() == 0; }));
+  fabricd_->Pause();
+  ASSERT_EQ(lines.size(), 7u);
+  EXPECT_EQ(lines[0], "port h1: registered, LID 0x2");
+  EXPECT_THAT(lines[1], AllOf(HasSubstr("port h1: refused: "), HasSubstr("h1")));
+  EXPECT_EQ(lines[2], "port h1: a process manages it");
+  EXPECT_EQ(lines[3], "port h1: its process left");
+  EXPECT_EQ(lines[4], "port h1: registered, LID 0x2");
+  EXPECT_THAT((std::vector<std::string>{lines[5], lines[6]}),
+              UnorderedElementsAre("port h1: its process left", "port h1: a process that managed it left"));
 }
 
 TEST_F(FabricSocketTest, ASecondProcessSendsMadsOfItsOwn) {
