@@ -84,6 +84,8 @@ void ClaimArbiter::Inquire(FdbKey key, const AgentId& holder, const absl::option
 }
 
 void ClaimArbiter::RemoveRemote(FdbKey key, const AgentId& agent) {
+  const auto unanswered = unanswered_.find(key);
+  if (unanswered != unanswered_.end() && unanswered->second.holder == agent) unanswered_.erase(unanswered);
   const auto question = questions_.find(key);
   if (question != questions_.end() && question->second.holder == agent) {
     Decide(key);
@@ -102,6 +104,24 @@ void ClaimArbiter::Decide(FdbKey key) {
   bool changed = claims_.Remove(key, question.holder);
   if (question.challenger) changed |= claims_.Set(key, *question.challenger);
   if (changed) Report(key);
+}
+
+void ClaimArbiter::NoteUnanswered(FdbKey key) {
+  if (unanswered_.size() >= kMaxQuestions) return;
+  unanswered_[key] = {questions_.at(key).holder, 0, clock_->Now() + kAskAgain};
+}
+
+// The answer gives the claim back.
+void ClaimArbiter::AskAgain() {
+  const absl::Time now = clock_->Now();
+  absl::erase_if(unanswered_, [this, now](auto& entry) {
+    auto& [key, unanswered] = entry;
+    if (claims_.Of(key, unanswered.holder) || unanswered.asked == kMostAskedAgain) return true;
+    if (now < unanswered.ask_at) return false;
+    ask_(unanswered.holder, key);
+    unanswered.ask_at = now + kAskAgain * (1 << ++unanswered.asked);
+    return false;
+  });
 }
 
 void ClaimArbiter::Accept(FdbKey key, const MacClaim& claim) {
@@ -150,6 +170,8 @@ void ClaimArbiter::OnAnswer(FdbKey key, const AgentId& agent, bool has) {
     }
     return;
   }
+  const auto unanswered = unanswered_.find(key);
+  if (unanswered != unanswered_.end() && unanswered->second.holder == agent) unanswered_.erase(unanswered);
   if (!has && claims_.Remove(key, agent)) Report(key);
 }
 
@@ -164,7 +186,11 @@ void ClaimArbiter::Run() {
       ask_(question.holder, key);
     }
   }
-  for (const FdbKey key : silent) Decide(key);
+  for (const FdbKey key : silent) {
+    NoteUnanswered(key);
+    Decide(key);
+  }
+  AskAgain();
   if (now < sweep_at_) return;
   sweep_at_ = now + kSweep;
   absl::erase_if(disputes_, [this](const auto& dispute) { return IsOver(dispute.second); });
@@ -173,6 +199,7 @@ void ClaimArbiter::Run() {
 absl::Time ClaimArbiter::NextDeadline() const {
   absl::Time next = absl::InfiniteFuture();
   for (const auto& [key, question] : questions_) next = std::min({next, question.deadline, question.ask_at});
+  for (const auto& [key, unanswered] : unanswered_) next = std::min(next, unanswered.ask_at);
   return next;
 }
 

@@ -30,6 +30,10 @@ class ClaimArbiter {
   static constexpr uint32_t kLargestJump = 1000;
   static constexpr absl::Duration kPatience = absl::Milliseconds(300);
   static constexpr absl::Duration kAskEvery = absl::Milliseconds(100);  // meanwhile
+  // A holder whose claim ended because it was silent is asked again after this time, then after twice as long, and so on:
+  // perhaps only the messages were lost, and it announces a claim once.
+  static constexpr absl::Duration kAskAgain = absl::Seconds(5);
+  static constexpr int kMostAskedAgain = 6;
   // Beyond, claims that jump do not count, and no MAC is freed because of its frames.
   static constexpr size_t kMaxQuestions = 256;
   static constexpr absl::Duration kWindow = absl::Seconds(180);
@@ -76,10 +80,19 @@ class ClaimArbiter {
     absl::Time stopped_until = absl::InfinitePast();
   };
 
+  // A MAC that was freed because its holder was silent.
+  struct Unanswered {
+    AgentId holder;
+    int asked = 0;
+    absl::Time ask_at;
+  };
+
   bool IsOver(const Dispute& dispute) const;
   Dispute& DisputeOver(FdbKey key);
   void Inquire(FdbKey key, const AgentId& holder, const absl::optional<MacClaim>& challenger);
   void Decide(FdbKey key);
+  void NoteUnanswered(FdbKey key);
+  void AskAgain();
   void Accept(FdbKey key, const MacClaim& claim);
   void Report(FdbKey key);
   void Lose(FdbKey key, const MacClaim& winner);
@@ -91,6 +104,7 @@ class ClaimArbiter {
   const Ask ask_;
   MacClaims claims_;
   absl::flat_hash_map<FdbKey, Question> questions_;
+  absl::flat_hash_map<FdbKey, Unanswered> unanswered_;
   absl::flat_hash_map<FdbKey, Dispute> disputes_;
   absl::Time sweep_at_ = absl::InfinitePast();  // of disputes that are over
 };

@@ -136,6 +136,26 @@ TEST_F(VPortProtocolTest, LateAnswerGivesTheMacBack) {
   EXPECT_EQ(events(1).macs[Key(1)].agent, host(0).id);
 }
 
+// All answers may be lost, as in a storm. A holder announces its claim once, so nothing else would bring it back.
+TEST_F(VPortProtocolTest, HolderOfAFreedMacIsAskedAgain) {
+  StartHosts(2);
+  Claim(0, Key(1));
+  Claim(0, Key(2));
+  LetAnnounce();
+  simulation_.network().loss = 1;
+  for (const FdbKey key : {Key(1), Key(2)}) engine(1).Contest(key);
+  simulation_.Touch(1);
+  simulation_.Advance(absl::Seconds(1));
+  EXPECT_FALSE(events(1).macs.contains(Key(1)));
+  engine(0).Release(Key(2));
+  simulation_.Touch(0);
+  simulation_.Advance(absl::Seconds(1));
+  simulation_.network().loss = 0;
+  simulation_.Advance(ClaimArbiter::kAskAgain);
+  EXPECT_EQ(events(1).macs[Key(1)].agent, host(0).id);
+  EXPECT_FALSE(events(1).macs.contains(Key(2)));
+}
+
 // A holder that is forgotten while it is asked has no MAC any more.
 TEST_F(VPortProtocolTest, HolderThatLeavesWhileItIsAsked) {
   StartHosts(3);
