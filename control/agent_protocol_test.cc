@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_replace.h"
 #include "control/agent_test_fixture.h"
+#include "control/daemon/log.h"
 
 namespace eoib {
 namespace {
@@ -98,6 +99,31 @@ TEST_F(AgentProtocolTest, ConfiguredMacsAreKnownBeforeTheySpeak) {
   EXPECT_TRUE(IsAnnounced(h1, h2->port("v1")->mac(), h2));
   ExpectUnicast(h1, h2, kB, /*floods=*/false);
   ExpectUnicast(h1, h2, h2->port("v1")->mac(), /*floods=*/false);
+}
+
+// The interface is silent: nothing but its configuration tells of it.
+TEST_F(AgentProtocolTest, MacOfAnInterfaceStaysInTheFdb) {
+  Host* const h1 = AddHost("h1", kOneVes);
+  ASSERT_TRUE(AllJoined());
+  const MacAddr own = h1->port("v1")->mac();
+  EXPECT_TRUE(PassUntil([&] { return !RowOf(h1, own).empty(); }));
+  h1->Command("fdb/flush", {"blue"});
+  EXPECT_TRUE(PassUntil([&] { return absl::StrContains(RowOf(h1, own), "vPort v1"); }));
+}
+
+TEST_F(AgentProtocolTest, MacOfAnotherHostsInterfaceBehindAVPortIsLoggedAsALoop) {
+  Host *h1 = AddHost("h1", kOneVes), *h2 = AddHost("h2", kOneVes);
+  ASSERT_TRUE(AllJoined());
+  const MacAddr theirs = h2->port("v1")->mac();
+  ASSERT_TRUE(IsAnnounced(h1, theirs, h2));
+  std::string log;
+  const LogSink sink = [&log](int, absl::string_view text) { absl::StrAppend(&log, text, "\n"); };
+  SetThreadLogSink(&sink);
+  h1->port("v1")->Inject(MakeFrame(MacAddr::Broadcast(), theirs));
+  EXPECT_TRUE(PassUntil([&] { return absl::StrContains(log, "was heard at vPort v1: there is a loop behind that vPort"); }))
+      << log;
+  SetThreadLogSink(nullptr);
+  EXPECT_TRUE(IsAt(h1, theirs, h2->Qpn())) << "it stays where it is configured";
 }
 
 TEST_F(AgentProtocolTest, LearnedMacIsKnownToAgentsThatGotNoFrameOfIt) {

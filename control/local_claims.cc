@@ -101,6 +101,7 @@ void LocalClaims::Run(bool takes_unreported) {
   absl::erase_if(lost_, [now](const auto& lost) { return now >= lost.second + kHoldDown; });
   ReleaseGone();
   TakeConfigured();
+  KeepConfigured();
   if (takes_unreported) TakeUnreported();
 }
 
@@ -111,6 +112,19 @@ void LocalClaims::TakeConfigured() {
     const absl::optional<MacClaim> holder = protocol_->Holder(key);
     if (holder && holder->sticky) continue;
     if (protocol_->Claim(key, vports_.at(claim.vport).id, /*sticky=*/true)) fdb_->Withdraw(key);
+  }
+}
+
+// An interface that is silent has its MAC all the same: operators look for it, and frames for it need not flood.
+void LocalClaims::KeepConfigured() {
+  std::vector<FdbKey> keys;
+  for (const auto& [key, claim] : claims_) {
+    if (claim.configured && claim.sticky && protocol_->own().current().macs.contains(key)) keys.push_back(key);
+  }
+  std::vector<VPortId> found(keys.size(), VPortId::None());
+  fdb_->Find(keys, absl::MakeSpan(found));
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (found[i].IsNone()) fdb_->Claim(keys[i], claims_.at(keys[i]).vport);
   }
 }
 

@@ -61,7 +61,7 @@ class LocalClaims {
 
   // Each second, makes the claims agree with the FDB: releases those of MACs that left their vPort, and takes those of
   // configured sticky ones that another agent has given up, and, with `takes_unreported`, of learned MACs that no report told
-  // of.
+  // of. Configured sticky MACs that we claim are in the FDB, also after they aged out or were flushed.
   void Run(bool takes_unreported = true);
   absl::Time NextDeadline() const;
 
@@ -82,6 +82,7 @@ class LocalClaims {
   void ReleaseOneOf(VPortId vport);
   void ReleaseGone();
   void TakeConfigured();
+  void KeepConfigured();
   void TakeUnreported();
   size_t CountClaimed(VPortId vport) const;
   void AskAboutReturned();

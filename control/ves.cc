@@ -36,21 +36,6 @@ uint8_t MtuCodeUntilJoined(const HcaPortInfo& port) {
   return MtuBytes(port.mtu) != 0 ? port.mtu : static_cast<uint8_t>(IbMtu::k2048);
 }
 
-// What a log line says of a MAC that moved too often.
-std::string Consequence(const Ves& ves, const Punt& punt) {
-  const MoveDamper::Options& damping = ves.fdb().options().damping;
-  if (damping.action == MoveDamper::Action::kWarn) return "";
-  if (punt.kind == Punt::Kind::kFlapping) {
-    return "; it is not frozen: a port of this host is one of them, its home has no room, or as many are frozen as may be";
-  }
-  const auto frozen = ves.fdb().frozen();
-  const auto at = frozen.find(punt.key);
-  return absl::StrCat(
-      "; it is held at ", at == frozen.end() ? "its home" : ves.Behind(at->second.at),
-      damping.action == MoveDamper::Action::kFreeze ? absl::StrCat(" for ", absl::FormatDuration(damping.freeze), ", or") : "",
-      " until `eoibctl fdb thaw ", ves.config().name, " ", punt.key.vid().ToString(), " ", punt.key.mac().ToString(), "`");
-}
-
 // The Ethernet source of an agent's messages: a locally administered address that captures show.
 MacAddr MessageSource(const AgentId& id) {
   uint64_t bytes = 0x02;
@@ -76,6 +61,7 @@ Ves::Ves(const VesConfig& config, const Context& context, const HcaPortInfo& por
       journal_(config.name, &fdb_, &directory_, context.fabric.clock, [this](VPortId vport) { return Behind(vport); }),
       forwarding_(ForwardingOf(config, context, port, &floods_)),
       damped_log_(context.fabric.clock, 10, absl::Seconds(6)),
+      loop_log_(context.fabric.clock, 1, absl::Minutes(1)),
       next_age_(context.fabric.clock->Now() + kAgeInterval),
       next_reclaim_(context.fabric.clock->Now() + kReclaimInterval) {}
 
@@ -293,20 +279,7 @@ void Ves::OnPunt(const Punt& punt) {
       break;
   }
   if (config_.announce) protocol_->OnPunt(punt);
-}
-
-// Rate-limited: a station can make a MAC flap with each frame that it sends. The FDB counts all of them.
-void Ves::OnDamped(const Punt& punt) {
-  if (!damped_log_.Allow()) return;
-  const FdbCounters counters = fdb_.counters();
-  const uint64_t damped = counters.froze + counters.flapping;
-  const uint64_t others = std::max<uint64_t>(damped - std::exchange(damped_logged_, damped), 1) - 1;
-  const MoveDamper::Options& damping = fdb_.options().damping;
-  LogWarning(absl::StrCat("VES ", config_.name, ": ", punt.key.mac().ToString(), " in VLAN ", punt.key.vid().ToString(),
-                          " moved ", damping.moves, " times within ", absl::FormatDuration(damping.window),
-                          ", the last time from ", Behind(punt.previous), " to ", Behind(punt.vport),
-                          ": two interfaces have this address, or there is a loop behind them", Consequence(*this, punt),
-                          others != 0 ? absl::StrCat("; ", others, " more like this since the last message") : ""));
+  if (punt.kind == Punt::Kind::kLocalHeard) NoteForeign(punt);
 }
 
 void Ves::Run() {
@@ -324,6 +297,7 @@ void Ves::Run() {
   if (now < next_age_) return;
   next_age_ = now + kAgeInterval;
   fdb_.Age();
+  NoteImpostors();
   if (now >= next_reclaim_) ReclaimVPorts();
 }
 

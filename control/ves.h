@@ -182,6 +182,8 @@ class Ves final : public FabricPortClient {
   Fdb::Options FdbOptionsOf(const VesConfig& config) const;
   void AnnounceMacs();
   void OnDamped(const Punt& punt);
+  void NoteForeign(const Punt& punt);
+  void NoteImpostors();
 
   VesConfig config_;
   const Context context_;
@@ -196,8 +198,9 @@ class Ves final : public FabricPortClient {
   FloodList floods_;  // used if the VES replicates
   const Forwarder::Options forwarding_;
   ControlMessage message_;  // the one that is being handled
-  LogLimiter damped_log_;
+  LogLimiter damped_log_, loop_log_;
   uint64_t damped_logged_ = 0;  // the count of damped moves at the last log line
+  uint64_t impostors_ = 0;      // frames dropped for it at the last look
   std::vector<VPort> vports_;
   std::vector<std::unique_ptr<VesQueue>> queues_;  // destroyed before vports_: the forwarders refer to their ports
   std::unique_ptr<RarpAnnouncer> announcer_;
