@@ -136,7 +136,7 @@ void Agent::TellThatTheyLeave(const Change& change) {
 // While the worker does not run, except between steps.
 absl::Status Agent::Commit(Change* change, WorkerPause* pause) {
   const ConfigDiff& diff = change->diff;
-  const auto names = {&diff.vports.removed, &diff.vports.changed, &diff.vports.replaced};
+  const auto names = {&diff.vports.removed, &diff.vports.reattached, &diff.vports.replaced};
   for (const auto* list : names) {
     // The last ones first: they are at the end of their VES's list.
     for (auto name = list->rbegin(); name != list->rend(); ++name) {
@@ -146,7 +146,11 @@ absl::Status Agent::Commit(Change* change, WorkerPause* pause) {
   }
   ExchangeVeses(change);
   if (absl::Status status = AddQueues(*change); !status.ok()) return status;
-  for (const auto* list : {&diff.vports.added, &diff.vports.changed, &diff.vports.replaced}) {
+  for (const std::string& name : diff.vports.changed) {
+    const VPort* vport = nullptr;
+    FindVPort(name, &vport)->ChangeVPort(*eoib::FindVPort(*change->next, name));
+  }
+  for (const auto* list : {&diff.vports.added, &diff.vports.reattached, &diff.vports.replaced}) {
     for (const std::string& name : *list) {
       if (absl::Status status = Attach(name, change); !status.ok()) return status;
       pause->BetweenSteps();
@@ -206,6 +210,7 @@ absl::Status Agent::Attach(const std::string& name, Change* change) {
   }
   VPort& vport = change->vports[name];
   vport.config = config;
+  if (vport.adjust != nullptr) vport.adjust(config);
   if (absl::Status status = ves->AddVPort(&vport); !status.ok()) return status;
   change->vports.erase(name);
   const VPort* added = nullptr;
@@ -215,7 +220,8 @@ absl::Status Agent::Attach(const std::string& name, Change* change) {
 
 void Agent::SetUpTouched(const ConfigDiff::Names& names) {
   absl::flat_hash_set<std::string> touched;
-  for (const auto* list : {&names.added, &names.changed, &names.replaced}) touched.insert(list->begin(), list->end());
+  for (const auto* list : {&names.added, &names.changed, &names.reattached, &names.replaced})
+    touched.insert(list->begin(), list->end());
   for (const std::unique_ptr<Ves>& ves : veses_) {
     ves->SetUpVPorts([&touched](const VPort& vport) { return touched.contains(vport.config.name); });
   }
@@ -228,6 +234,7 @@ void Agent::Finish(Change* change) {
   }
   for (const std::unique_ptr<Ves>& ves : veses_) {
     if (!fabric_->Has(ves.get())) fabric_->Add(ves.get());
+    ves->FollowVPorts();
   }
   SetUpTouched(change->diff.vports);
   for (const auto& [name, vport] : change->vports) RemoveInterface(vport);

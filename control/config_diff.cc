@@ -15,6 +15,8 @@ const Config* Find(const std::vector<Config>& configs, const std::string& name) 
   return found == configs.end() ? nullptr : &*found;
 }
 
+enum class Effect { kInPlace, kReattached, kReplaced };
+
 // Equal but for their places in the file.
 template <typename Config>
 bool Same(Config a, const Config& b) {
@@ -23,8 +25,8 @@ bool Same(Config a, const Config& b) {
 }
 
 // The FDB has ages in ticks, whose length follows from the ageing time. The other keys make the queue pair and the group.
-bool ChangesInPlace(VesConfig before, const VesConfig& after) {
-  if (FdbTicks(before.ageing).tick() != FdbTicks(after.ageing).tick()) return false;
+Effect EffectOf(VesConfig before, const VesConfig& after) {
+  if (FdbTicks(before.ageing).tick() != FdbTicks(after.ageing).tick()) return Effect::kReplaced;
   before.vlans = after.vlans;
   before.group_fwd_mask = after.group_fwd_mask;
   before.ageing = after.ageing;
@@ -32,7 +34,7 @@ bool ChangesInPlace(VesConfig before, const VesConfig& after) {
   before.vport_fdb_limit = after.vport_fdb_limit;
   before.damping = after.damping;
   before.queues = after.queues;
-  return Same(before, after);
+  return Same(before, after) ? Effect::kInPlace : Effect::kReplaced;
 }
 
 bool KeepsInterface(const VPortConfig& before, const VPortConfig& after) {
@@ -40,8 +42,22 @@ bool KeepsInterface(const VPortConfig& before, const VPortConfig& after) {
          before.connects == after.connects && before.mac == after.mac && before.details == after.details;
 }
 
-template <typename Config, typename InPlace>
-ConfigDiff::Names Compare(const std::vector<Config>& before, const std::vector<Config>& after, InPlace in_place) {
+// The other keys decide which frames the vPort carries, and which MACs are behind it.
+Effect EffectOf(VPortConfig before, const VPortConfig& after) {
+  if (!KeepsInterface(before, after)) return Effect::kReplaced;
+  before.mtu = after.mtu;
+  before.fdb_limit = after.fdb_limit;
+  before.settings = after.settings;
+  return Same(before, after) ? Effect::kInPlace : Effect::kReattached;
+}
+
+std::vector<std::string>* ListOf(Effect effect, ConfigDiff::Names* names) {
+  if (effect == Effect::kInPlace) return &names->changed;
+  return effect == Effect::kReattached ? &names->reattached : &names->replaced;
+}
+
+template <typename Config>
+ConfigDiff::Names Compare(const std::vector<Config>& before, const std::vector<Config>& after) {
   ConfigDiff::Names names;
   for (const Config& config : before) {
     if (Find(after, config.name) == nullptr) names.removed.push_back(config.name);
@@ -51,21 +67,37 @@ ConfigDiff::Names Compare(const std::vector<Config>& before, const std::vector<C
     if (old == nullptr) {
       names.added.push_back(config.name);
     } else if (!Same(*old, config)) {
-      (in_place(*old, config) ? names.changed : names.replaced).push_back(config.name);
+      ListOf(EffectOf(*old, config), &names)->push_back(config.name);
     }
   }
   return names;
 }
 
-void Describe(const char* what, const ConfigDiff::Names& names, absl::string_view changed, absl::string_view replaced,
-              std::string* text) {
-  const auto line = [&](const std::vector<std::string>& list, absl::string_view verb, absl::string_view consequence) {
-    for (const std::string& name : list) absl::StrAppend(text, verb, " ", what, " ", name, consequence, "\n");
+std::string NounOf(const VesConfig&) { return "VES"; }
+std::string NounOf(const VPortConfig& vport) { return vport.noun; }
+std::string IfReplaced(const VesConfig&) { return "its vPorts lose traffic until it has joined its group"; }
+std::string IfReplaced(const VPortConfig& vport) { return vport.if_replaced; }
+
+// A line for each of `names`, which are of `configs`.
+template <typename Config>
+void Describe(const std::vector<Config>& configs, const ConfigDiff::Names& names, std::string* text) {
+  const auto line = [&](const std::vector<std::string>& list, absl::string_view verb, auto consequence) {
+    for (const std::string& name : list) {
+      const Config& config = *Find(configs, name);
+      absl::StrAppend(text, verb, " ", NounOf(config), " ", name, consequence(config), "\n");
+    }
   };
-  line(names.removed, "remove", "");
-  line(names.added, "add", "");
-  line(names.changed, "change", changed);
-  line(names.replaced, "replace", replaced);
+  line(names.added, "add", [](const Config&) { return ""; });
+  line(names.changed, "change", [](const Config&) { return ", in place"; });
+  line(names.reattached, "change", [](const Config&) { return ": its interface stays, the MACs behind it are learned again"; });
+  line(names.replaced, "replace", [](const Config& config) { return absl::StrCat(": ", IfReplaced(config)); });
+}
+
+template <typename Config>
+void DescribeRemoved(const std::vector<Config>& configs, const ConfigDiff::Names& names, std::string* text) {
+  for (const std::string& name : names.removed) {
+    absl::StrAppend(text, "remove ", NounOf(*Find(configs, name)), " ", name, "\n");
+  }
 }
 
 }  // namespace
@@ -79,18 +111,21 @@ const VPortConfig* FindVPort(const AgentConfig& config, const std::string& name)
 
 ConfigDiff ConfigDiff::Between(const AgentConfig& before, const AgentConfig& after) {
   ConfigDiff diff;
-  diff.veses = Compare(before.veses, after.veses, ChangesInPlace);
-  diff.vports = Compare(before.vports, after.vports, KeepsInterface);
+  diff.veses = Compare(before.veses, after.veses);
+  diff.vports = Compare(before.vports, after.vports);
   for (const VPortConfig& vport : after.vports) {
-    const bool stays = Find(before.vports, vport.name) != nullptr && !Contains(diff.vports.changed, vport.name) &&
+    const bool stays = Find(before.vports, vport.name) != nullptr && !Contains(diff.vports.reattached, vport.name) &&
                        !Contains(diff.vports.replaced, vport.name);
-    if (stays && Contains(diff.veses.replaced, vport.ves)) diff.vports.changed.push_back(vport.name);
+    if (!stays || !Contains(diff.veses.replaced, vport.ves)) continue;
+    std::erase(diff.vports.changed, vport.name);
+    diff.vports.reattached.push_back(vport.name);
   }
   diff.fdb_limit = before.fdb_limit != after.fdb_limit;
   if (diff.fdb_limit) absl::StrAppend(&diff.text, "change fdb_limit of the host\n");
-  Describe("VES", diff.veses, ", in place", ": its vPorts lose traffic until it has joined its group", &diff.text);
-  Describe("vPort", diff.vports, ": its interface stays, the MACs behind it are learned again", ": its interface is made again",
-           &diff.text);
+  DescribeRemoved(before.veses, diff.veses, &diff.text);
+  Describe(after.veses, diff.veses, &diff.text);
+  DescribeRemoved(before.vports, diff.vports, &diff.text);
+  Describe(after.vports, diff.vports, &diff.text);
   return diff;
 }
 

@@ -13,8 +13,9 @@ namespace eoib {
 struct ConfigDiff {
   struct Names {
     std::vector<std::string> removed, added;
-    std::vector<std::string> changed;   // in place
-    std::vector<std::string> replaced;  // made anew: a VES with another partition, a vPort with another interface
+    std::vector<std::string> changed;     // in place
+    std::vector<std::string> reattached;  // a vPort that keeps its interface and its counters, but not the MACs learned there
+    std::vector<std::string> replaced;    // made anew: a VES with another partition, a vPort with another interface
   };
 
   static ConfigDiff Between(const AgentConfig& before, const AgentConfig& after);
@@ -22,9 +23,7 @@ struct ConfigDiff {
   bool empty() const { return text.empty(); }
 
   Names veses;
-  // A changed vPort keeps its interface and its counters, but not the MACs that were learned behind it. All vPorts of a
-  // replaced VES are among them.
-  Names vports;
+  Names vports;            // those of a replaced VES that stay are reattached
   bool fdb_limit = false;  // the host's
   std::string text;        // for the operator, a line for each change; empty: nothing changes
 };

@@ -49,15 +49,18 @@ constexpr char kInPlace[] = "change VES blue, in place\n";
 constexpr char kReplaced[] =
     "replace VES blue: its vPorts lose traffic until it has joined its group\n"
     "change vPort v1: its interface stays, the MACs behind it are learned again\n";
-constexpr char kChanged[] = "change vPort v1: its interface stays, the MACs behind it are learned again\n";
+constexpr char kReattached[] = "change vPort v1: its interface stays, the MACs behind it are learned again\n";
 INSTANTIATE_TEST_SUITE_P(
     Rows, ConfigDiffRowTest,
     testing::Values(Row{"ageing", "ageing = 60\n", "", kInPlace}, Row{"limits", "fdb_limit = 9\n", "", kInPlace},
                     Row{"damping", "move_damping = 'warn'\n", "", kInPlace}, Row{"VLANs", "vlans = [0]\n", "", kInPlace},
                     Row{"ages in other ticks", "ageing = 100000\n", "", kReplaced},
                     Row{"header", "header = 'xve'\n", "", kReplaced}, Row{"Q_Key", "qkey = 0x80000009\n", "", kReplaced},
-                    Row{"flood", "flood = 'replicate'\n", "", kReplaced}, Row{"VLAN", "", "access_vlan = 5\n", kChanged},
-                    Row{"MTU", "", "mtu = 1000\n", kChanged}, Row{"sticky", "", "sticky = true\n", kChanged},
+                    Row{"flood", "flood = 'replicate'\n", "", kReplaced}, Row{"VLAN", "", "access_vlan = 5\n", kReattached},
+                    Row{"MTU", "", "mtu = 1000\n", "change vPort v1, in place\n"},
+                    Row{"limit of the vPort", "", "fdb_limit = 9\n", "change vPort v1, in place\n"},
+                    Row{"limit and header", "header = 'xve'\n", "fdb_limit = 9\n", kReplaced},
+                    Row{"sticky", "", "sticky = true\n", kReattached},
                     Row{"MAC", "", "mac = '02:00:00:00:00:01'\n", "replace vPort v1: its interface is made again\n"},
                     Row{"type", "", "type = 'test'\n", "replace vPort v1: its interface is made again\n"}));
 

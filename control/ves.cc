@@ -127,7 +127,8 @@ void Ves::MakeGroup(const Mgid& mgid) {
 
 void Ves::Start() {
   running_ = true;
-  if (!vports_.empty()) group_->Join();
+  is_used_ = !vports_.empty();
+  if (is_used_) group_->Join();
 }
 
 void Ves::Stop(std::function<void()> done) {

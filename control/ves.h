@@ -68,9 +68,14 @@ class Ves final : public FabricPortClient {
   Ves(const Ves&) = delete;
   Ves& operator=(const Ves&) = delete;
 
-  // While the worker does not run. The first vPort joins the group, and the last one leaves it. SetUpVPorts follows. An error
-  // leaves the VES as it was, and *vport with the caller.
+  // While the worker does not run. FollowVPorts and SetUpVPorts follow. An error leaves the VES as it was, and *vport with the
+  // caller.
   absl::Status AddVPort(VPort* vport);
+  // Takes over the keys of `config` that change in place (ConfigDiff), while the worker does not run. SetUpVPorts follows.
+  void ChangeVPort(const VPortConfig& config);
+  // Joins the group if there is a vPort, and leaves it if there is none. To call once after several changes, so that a vPort
+  // that is replaced leaves no gap.
+  void FollowVPorts();
   // Gives the interfaces of added vPorts the MTU and carrier of the others, and announces their MACs. The worker may run.
   void SetUpVPorts(absl::FunctionRef<bool(const VPort& vport)> concerned);
   // The interface of a vPort was made again, or could not be (`trouble`).
@@ -178,6 +183,7 @@ class Ves final : public FabricPortClient {
   void LogGroup(const absl::optional<GroupMembership::Joined>& joined) const;
   void SetCarrier(bool up);
   absl::Status Check(const VPort& vport) const;
+  void SetPolicy(const VPort& vport, VPortId id);
   void SetUp(VPort* vport);
   Fdb::Options FdbOptionsOf(const VesConfig& config) const;
   void AnnounceMacs();
@@ -189,6 +195,7 @@ class Ves final : public FabricPortClient {
   const Context context_;
   const Gid gid_;
   bool running_ = false;          // between Start and Stop
+  bool is_used_ = false;          // it has joined the group for its vPorts, or joins
   bool announced_ = false;        // the interfaces' MACs, since the last join or renewal
   absl::optional<bool> carrier_;  // of the interfaces; nullopt: unknown, or they differ
   int adopted_mtu_ = 0;           // the group's MTU that the interfaces were last set to

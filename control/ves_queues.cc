@@ -163,6 +163,7 @@ ForwarderCounters Ves::counters() const {
 PortCounters Ves::CountersOf(const VPort& vport) const {
   PortCounters sum;
   for (const auto& queue : queues_) sum.Add(*queue->forwarder->ports()[vport.index].counters);
+  if (vport.counted != nullptr) sum.Add(*vport.counted);
   return sum;
 }
 

@@ -30,7 +30,7 @@ absl::Status Ves::AddVPort(VPort* vport) {
   if (id.IsNone()) {
     status = absl::ResourceExhaustedError(absl::StrCat("VES ", config_.name, ": no room for vPort ", vport->config.name));
   }
-  fdb_.SetVPortPolicy(id, {vport->config.fdb_limit, vport->config.sticky});
+  SetPolicy(*vport, id);
   for (MacAddr mac : vport->config.static_macs) {
     if (!status.ok()) break;
     status = fdb_.AddStatic(FdbKey(vport->config.vlan.Untagged(), mac), id);
@@ -45,8 +45,26 @@ absl::Status Ves::AddVPort(VPort* vport) {
   const auto at = std::upper_bound(vports_.begin(), vports_.end(), vport->index,
                                    [](uint32_t index, const VPort& other) { return index < other.index; });
   vports_.insert(at, std::move(*vport));
-  if (running_ && vports_.size() == 1) group_->Return();
   return absl::OkStatus();
+}
+
+void Ves::SetPolicy(const VPort& vport, VPortId id) { fdb_.SetVPortPolicy(id, {vport.config.fdb_limit, vport.config.sticky}); }
+
+void Ves::ChangeVPort(const VPortConfig& config) {
+  const auto at =
+      std::find_if(vports_.begin(), vports_.end(), [&config](const VPort& vport) { return vport.config.name == config.name; });
+  EOIB_CHECK(at != vports_.end());
+  at->config = config;
+  SetPolicy(*at, forwarder()->ports()[at->index].vport);
+  if (at->adjust != nullptr) at->adjust(config);
+}
+
+void Ves::FollowVPorts() {
+  if (!running_ || is_used_ != vports_.empty()) return;
+  is_used_ = !vports_.empty();
+  if (is_used_) return group_->Return();
+  if (discovery_ != nullptr) discovery_->Leave([] {});
+  group_->Leave([] {});
 }
 
 void Ves::SetUpVPorts(absl::FunctionRef<bool(const VPort& vport)> concerned) {
@@ -91,13 +109,11 @@ VPort Ves::RemoveVPort(const std::string& name) {
   }
   if (at->speaker != nullptr) at->speaker->Leave(this);
   protocol_->RemoveVPort(*at, forwarder()->ports()[at->index].vport);
+  auto counted = std::make_unique<PortCounters>(CountersOf(*at));
   RemoveFromQueues(at->index);
   VPort vport = std::move(*at);
+  vport.counted = std::move(counted);
   vports_.erase(at);
-  if (running_ && vports_.empty()) {
-    if (discovery_ != nullptr) discovery_->Leave([] {});
-    group_->Leave([] {});
-  }
   return vport;
 }
 

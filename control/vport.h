@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "control/config.h"
 #include "control/vport_speaker.h"
+#include "vswitch/forwarder_counters.h"
 #include "vswitch/port/interface_state.h"
 #include "vswitch/port/port.h"
 
@@ -29,6 +30,8 @@ struct VPort {
   std::function<std::unique_ptr<Port>()> make_queue = nullptr;
   std::function<absl::Status(int mtu)> set_mtu;
   std::function<absl::Status(bool up)> set_link;
+  // Null, or takes over the settings of `config`, while the worker does not run.
+  std::function<void(const VPortConfig& config)> adjust = nullptr;
   // Null, or limits the interface's super-frames to those that segments carry at this VES MTU.
   std::function<absl::Status(uint32_t ves_mtu)> limit_super_frames = nullptr;
   // Null, or removes the interface if the agent made it. To call when the vPort leaves the configuration; an orderly stop
@@ -46,6 +49,8 @@ struct VPort {
   // Null, or describes the interface: "netdev eth1, MTU 1500".
   std::function<std::string(uint32_t ves_mtu)> describe = nullptr;
   std::string trouble = {};  // why it is lost and not made again, or down
+  // Null, or what it counted before it was attached the last time.
+  std::unique_ptr<PortCounters> counted = nullptr;
 };
 
 }  // namespace eoib

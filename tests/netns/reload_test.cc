@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/lab/resources.h"
+#include "tests/lab/steady_ping.h"
 #include "tests/lab/switch_test.h"
 #include "tests/lab/traffic.h"
 #include "tests/lab/windowed_stream.h"
@@ -60,6 +61,23 @@ TEST_F(ReloadTest, UntouchedVPortLosesNothingWhileOthersComeAndGo) {
   EXPECT_EQ(back.lost() - lost[1], 0u) << agent(1).MustCtl({"drops"}) << agent(2).MustCtl({"drops"});
   EXPECT_GT(there.received(), sent);
   EXPECT_GT(agent(1).Stat("v1.received"), received) << "its counters go on";
+}
+
+// Of the VES's only vPort.
+TEST_F(ReloadTest, LimitAndMtuChangeInPlace) {
+  AddNumberedAgents(2);
+  ExpectPing(host(1), Address(2));
+  SteadyPing ping(host(1), Address(2));
+  EXPECT_EQ(agent(1).MustCtl({"vport", "set", "v1", "fdb_limit=7", "mtu=1400"}), "change vPort v1, in place\n");
+  ping.ExpectNoLoss();
+  EXPECT_THAT(host(1)->MustIp("link show v1"), HasSubstr("mtu 1400"));
+  EXPECT_THAT(agent(1).MustCtl({"fdb", "stats"}), HasSubstr(" 7"));
+  const uint64_t received = agent(1).Stat("v1.received");
+  agent(1).MustCtl({"vport", "set", "v1", "access_vlan=5"});
+  agent(1).MustCtl({"vport", "set", "v1", "access_vlan=0"});
+  EXPECT_TRUE(Reaches(host(1), Address(2), kPatience, "0.1"));
+  EXPECT_THAT(agent(1).Log(), Not(HasSubstr("carrier down"))) << "it stays in the group";
+  EXPECT_GE(agent(1).Stat("v1.received"), received) << "its counters go on";
 }
 
 TEST_F(ReloadTest, HangupAppliesTheFileOrNothing) {
@@ -119,7 +137,8 @@ TEST_F(ReloadTest, CommandsRefuseMistakesAndChangeNothing) {
   EXPECT_THAT(agent(1).Ctl({"vport", "add", "v1", "ves=red"}).err, HasSubstr("there is a vport \"v1\" already"));
   EXPECT_THAT(agent(1).Ctl({"vport", "set", "v1", "acces_vlan=1"}).err, HasSubstr("did you mean \"access_vlan\"?"));
   EXPECT_THAT(agent(1).Ctl({"vport", "del", "v1", "v9"}).err, HasSubstr("there is no vport \"v9\""));
-  EXPECT_THAT(agent(1).Ctl({"ves", "del", "red"}).err, HasSubstr("VES red has the vPorts v1; remove them first (`vport del v1`)"));
+  EXPECT_THAT(agent(1).Ctl({"ves", "del", "red"}).err,
+              HasSubstr("VES red has the vPorts v1; remove them first (`vport del v1`)"));
   EXPECT_EQ(agent(1).MustCtl({"config", "show"}), before);
   EXPECT_TRUE(Has(1, "v1"));
 }
@@ -207,7 +226,8 @@ TEST_F(SoftReloadTest, PartitionsOfTheSoftwareSubnetComeAndGo) {
   EXPECT_TRUE(shows("VES blue: P_Key 0x8002 (not in use)"));
   ASSERT_TRUE(soft_fabric().Ctl({"partition", "add", "0x8002", "h1"}).ok());
   EXPECT_TRUE(shows("VES blue: P_Key 0x8002 (full member)"));
-  EXPECT_THAT(soft_fabric().Ctl({"config", "save"}).out, HasSubstr("partitions.d/saved.toml:\nadd partition 0x8002: h1 full\n"));
+  EXPECT_THAT(soft_fabric().Ctl({"config", "save"}).out,
+              HasSubstr("partitions.d/saved.toml:\nadd partition 0x8002: h1 full\n"));
   EXPECT_EQ(soft_fabric().Ctl({"reload"}).out, "nothing to change\n");
   EXPECT_TRUE(shows("VES blue: P_Key 0x8002 (full member)"));
   EXPECT_TRUE(shows("flood group ff12:e01b:8001:ffff:ffff:ffff:0000:0000: joined"));
