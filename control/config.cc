@@ -64,11 +64,7 @@ void ReadName(const TableReader& reader, bool (*is_right)(absl::string_view), ab
 class VesReader {
  public:
   VesReader(const toml::table& table, Mistakes* mistakes) : reader_(table, "ves", mistakes) {
-    CheckKeys(table, " in [[ves]]",
-              {"name", "pkey", "vlans", "header", "group_fwd_mask", "qkey", "mtu", "sl", "traffic_class", "hop_limit", "ageing",
-               "fdb_limit", "vport_fdb_limit", "announce", "flood", "move_damping", "damping_moves", "damping_window",
-               "damping_freeze"},
-              mistakes);
+    CheckKeys(table, " in [[ves]]", ToKeys(kVesKeys), mistakes);
     reader_.Require("name", "\"blue\"");
     reader_.Require("pkey", "0x8001, the P_Key of its partition");
   }
@@ -160,10 +156,7 @@ class VesReader {
 class VPortReader {
  public:
   VPortReader(const toml::table& table, Mistakes* mistakes) : reader_(table, "vport", mistakes) {
-    CheckKeys(table, " in [[vport]]",
-              {"name", "ves", "type", "netdev", "socket", "socket_mode", "mac", "mode", "access_vlan", "trunk_vlans",
-               "native_vlan", "static_macs", "mtu", "fdb_limit", "sticky", "pin_mac", "up"},
-              mistakes);
+    CheckKeys(table, " in [[vport]]", ToKeys(kVPortKeys), mistakes);
     reader_.Require("name", "\"eoib0\", which is also its interface's name");
     reader_.Require("ves", "the name of a [[ves]]");
   }

@@ -14,6 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
+#include "absl/types/span.h"
 #include "control/config_text.h"
 #include "fdb/move_damper.h"
 #include "fdb/vport_address.h"  // HeaderForm
@@ -36,6 +37,17 @@ struct GroupParameters {
 
 // How a VES floods: through its multicast group, or as unicast copies to all its agents, for a fabric without multicast.
 enum class FloodMode { kGroup, kReplicate };
+
+// The keys of [[ves]] and [[vport]].
+inline constexpr absl::string_view kVesKeys[] = {
+    "name",          "pkey",           "vlans",         "header",    "group_fwd_mask",  "qkey",     "mtu",   "sl",
+    "traffic_class", "hop_limit",      "ageing",        "fdb_limit", "vport_fdb_limit", "announce", "flood", "move_damping",
+    "damping_moves", "damping_window", "damping_freeze"};
+inline constexpr absl::string_view kVPortKeys[] = {
+    "name",        "ves",         "type",        "netdev", "socket",    "socket_mode", "mac",     "mode", "access_vlan",
+    "trunk_vlans", "native_vlan", "static_macs", "mtu",    "fdb_limit", "sticky",      "pin_mac", "up"};
+
+inline std::vector<std::string> ToKeys(absl::Span<const absl::string_view> keys) { return {keys.begin(), keys.end()}; }
 
 // [[ves]]: one partition of the subnet as one switch.
 struct VesConfig {

@@ -1,5 +1,6 @@
 #include "control/config_commands.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <regex>
 
@@ -92,7 +93,8 @@ absl::StatusOr<Answer> ConfigCommands::Diff() const {
   const absl::StatusOr<AgentConfig> config = source_.parse(*files);
   if (!config.ok()) return config.status();
   const std::string changes = ConfigDiff::Between(agent_->config(), *config).text;
-  return Answer({{"reload", ToJsonLines(changes)}, {"not_saved", ToJsonLines(text_.IsChanged() ? text_.Changes() : "")}}, DiffText);
+  return Answer({{"reload", ToJsonLines(changes)}, {"not_saved", ToJsonLines(text_.IsChanged() ? text_.Changes() : "")}},
+                DiffText);
 }
 
 absl::StatusOr<Answer> ConfigCommands::Save() {
@@ -103,19 +105,31 @@ absl::StatusOr<Answer> ConfigCommands::Save() {
   });
 }
 
+absl::StatusOr<Answer> ConfigCommands::Keys(const std::string& name) const {
+  const auto found =
+      std::find_if(source_.kinds.begin(), source_.kinds.end(), [&name](const Kind& kind) { return kind.name == name; });
+  if (found != source_.kinds.end())
+    return Answer({{"keys", found->keys}}, [](const Json& json) { return TextOfLines(json["keys"]); });
+  const std::string kinds =
+      absl::StrJoin(source_.kinds, ", ", [](std::string* out, const Kind& kind) { absl::StrAppend(out, kind.name); });
+  return absl::NotFoundError(absl::StrCat("there are no tables [[", name, "]]; there are ", kinds));
+}
+
 void ConfigCommands::Register(CommandRegistry* registry) {
   using Arguments = CommandRegistry::Arguments;
   registry->Register({"reload", "", "apply the configuration files, all of them or nothing", 0, 0,
                       [this](const Arguments&) { return Reload(); }});
   registry->Register({"config/diff", "", "what a reload would change, and what is not saved yet", 0, 0,
                       [this](const Arguments&) { return Diff(); }});
-  registry->Register({"config/save", "", "write the changes of commands into the files", 0, 0,
-                      [this](const Arguments&) { return Save(); }});
+  registry->Register(
+      {"config/save", "", "write the changes of commands into the files", 0, 0, [this](const Arguments&) { return Save(); }});
   registry->RegisterText("config/show", "the present configuration, also what is not saved yet", [this] {
     return Answer({{"config", text_.text()}}, [](const Json& json) { return TextOf(json, "config"); });
   });
-  registry->MarkReadOnly({"config/diff", "config/show"});
-  for (const std::string& kind : source_.kinds) RegisterEdits(kind, registry);
+  registry->Register({"config/keys", "KIND", "the keys of a table, such as ves", 1, 1,
+                      [this](const Arguments& arguments) { return Keys(arguments[0]); }});
+  registry->MarkReadOnly({"config/diff", "config/keys", "config/show"});
+  for (const Kind& kind : source_.kinds) RegisterEdits(kind.name, registry);
 }
 
 void ConfigCommands::RegisterEdits(const std::string& kind, CommandRegistry* registry) {

@@ -22,10 +22,14 @@ namespace eoib {
 
 class ConfigCommands {
  public:
+  struct Kind {
+    std::string name;  // "ves", "vport", "gateway", "uplink"
+    std::vector<std::string> keys;
+  };
   struct Source {
     std::function<absl::StatusOr<ConfigText>()> load;  // the files, as they are now
     std::function<absl::StatusOr<AgentConfig>(const ConfigText&)> parse;
-    std::vector<std::string> kinds;  // of tables that have commands: "ves", "vport", "gateway", "uplink"
+    std::vector<Kind> kinds;  // of tables that have commands
   };
 
   // `text` is what `agent` runs with. `agent` outlives the object.
@@ -46,6 +50,7 @@ class ConfigCommands {
   absl::StatusOr<std::string> Apply(ConfigText next);
   absl::StatusOr<Answer> ApplyEdit(const Edit& edit);
   absl::StatusOr<Answer> Diff() const;
+  absl::StatusOr<Answer> Keys(const std::string& kind) const;
   absl::StatusOr<Answer> Save();
 
   ConfigText text_;

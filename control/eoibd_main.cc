@@ -31,7 +31,8 @@ DEFINE_string(hca, "",
 DEFINE_string(config, "/etc/eoib/eoibd.toml", "VESes and vPorts");
 DEFINE_string(rundir, "/run/eoib",
               "directory of the control socket eoibd.ctl, and of fabricd.sock unless --fabric says otherwise");
-DEFINE_string(statedir, "/var/lib/eoib", "directory of what survives a restart: the agent's id, its MACs, and the MACs that it learned (fdb.json)");
+DEFINE_string(statedir, "/var/lib/eoib",
+              "directory of what survives a restart: the agent's id, its MACs, and the MACs that it learned (fdb.json)");
 DEFINE_string(fabric, "", "soft: the socket of eoib-fabricd; default RUNDIR/fabricd.sock");
 DEFINE_string(name, "", "for several agents on one host: the control socket is RUNDIR/eoibd.NAME.ctl");
 DEFINE_bool(
@@ -167,7 +168,7 @@ absl::Status Run() {
   ConfigCommands configuration(*text,
                                {[] { return LoadConfigText(FLAGS_config); },
                                 [](const ConfigText& changed) { return ParseConfig(changed); },
-                                {"ves", "vport"}},
+                                {{"ves", ToKeys(kVesKeys)}, {"vport", ToKeys(kVPortKeys)}}},
                                agent.get());
   configuration.Register((*daemon)->commands());
   (*daemon)->SetReloader([&configuration] { configuration.Reload().IgnoreError(); });

@@ -111,11 +111,12 @@ absl::Status Run() {
   agent->RegisterMetrics((*daemon)->metrics());
   (*daemon)->metrics()->Register([&gateways](MetricSet* metrics) { CollectGateways(gateways, metrics); });
   (*daemon)->metrics()->Register([&uplinks](MetricSet* metrics) { CollectUplinks(uplinks, metrics); });
-  ConfigCommands configuration(*text,
-                               {[] { return LoadGatewaysConfigText(FLAGS_config); },
-                                [&known](const ConfigText& changed) { return Parse(changed, &known); },
-                                {"ves", "gateway", "uplink"}},
-                               agent.get());
+  ConfigCommands configuration(
+      *text,
+      {[] { return LoadGatewaysConfigText(FLAGS_config); },
+       [&known](const ConfigText& changed) { return Parse(changed, &known); },
+       {{"ves", ToKeys(kVesKeys)}, {"gateway", ToKeys(kGatewayKeys)}, {"uplink", ToKeys(kUplinkKeys)}}},
+      agent.get());
   configuration.Register((*daemon)->commands());
   (*daemon)->SetReloader([&configuration] { configuration.Reload().IgnoreError(); });
   agent->Start();

@@ -56,10 +56,7 @@ class GatewayReader {
       : table_(table), reader_(table, "gateway", mistakes), mistakes_(mistakes) {}
 
   GatewayConfig Read(const std::vector<VesConfig>& veses) {
-    CheckKeys(table_, " in [[gateway]]",
-              {"name", "ves", "vlan", "pkey", "scope", "priority", "peers", "grh", "all_groups", "prefixes", "routers",
-               "icmp_source", "stations", "neighbors", "asks_per_second", "query_groups"},
-              mistakes_);
+    CheckKeys(table_, " in [[gateway]]", ToKeys(kGatewayKeys), mistakes_);
     config_.line = reader_.line();
     ReadPlace(veses);
     ReadLink();

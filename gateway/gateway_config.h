@@ -18,7 +18,12 @@
 
 namespace eoib::gateway {
 
-// [[gateway]]: makes one VLAN of a VES and one IPoIB link one IP subnet.
+inline constexpr absl::string_view kGatewayKeys[] = {
+    "name",       "ves",      "vlan",    "pkey",        "scope",    "priority",  "peers",           "grh",
+    "all_groups", "prefixes", "routers", "icmp_source", "stations", "neighbors", "asks_per_second", "query_groups"};
+
+// [[gateway]]: makes one VLAN of a VES and one IPoIB link one IP subnet. `priority`, `peers`, `query_groups` and the keys of
+// `translation` change in place; another value of the other keys makes another gateway.
 struct GatewayConfig {
   std::string name;  // also the vPort's name, so unique among vPorts
   std::string ves;   // the name of its VES

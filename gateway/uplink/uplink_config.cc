@@ -31,10 +31,7 @@ class UplinkReader {
       : table_(table), reader_(table, "uplink", mistakes), mistakes_(mistakes) {}
 
   UplinkConfig Read(const std::vector<VesConfig>& veses) {
-    CheckKeys(table_, " in [[uplink]]",
-              {"name", "ves", "netdev", "vlans", "mtu", "fdb_limit", "ves_macs", "stp", "lldp", "slow", "edge", "priority",
-               "peers", "icmp_source"},
-              mistakes_);
+    CheckKeys(table_, " in [[uplink]]", ToKeys(kUplinkKeys), mistakes_);
     config_.line = reader_.line();
     ReadPlace(veses);
     ReadLimits();

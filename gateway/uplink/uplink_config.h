@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
 #include "control/config.h"
 #include "gateway/uplink/vlan_map.h"
@@ -15,7 +16,12 @@
 
 namespace eoib::gateway {
 
-// Joins VLANs of a VES to those of a physical network on a netdev.
+// The keys of [[uplink]].
+inline constexpr absl::string_view kUplinkKeys[] = {"name", "ves",  "netdev", "vlans", "mtu",      "fdb_limit", "ves_macs",
+                                                    "stp",  "lldp", "slow",   "edge",  "priority", "peers",     "icmp_source"};
+
+// Joins VLANs of a VES to those of a physical network on a netdev. Other values of `name`, `ves`, `netdev` and `vlans` make
+// another uplink; the other keys change in place.
 struct UplinkConfig {
   std::string name;    // also the vPort's name, so unique among vPorts
   std::string ves;     // the name of its VES

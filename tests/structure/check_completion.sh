@@ -45,6 +45,10 @@ check_names() {
   offers "blue" "${ctl[@]}" fdb get ""
   offers "v1" "${ctl[@]}" vport set ""
   offers "blue" "${ctl[@]}" ves del ""
+  offers "pin_mac=" "${ctl[@]}" vport set v1 pi
+  offers "pin_mac=" "${ctl[@]}" vport add v9 ves=blue pi
+  offers "move_damping= mtu=" "${ctl[@]}" ves set blue m
+  offers "pkey= prefixes= priority= peers=" "${ctl[@]}" -t eoib-gateway gateway set gw0 p
   offers "vlan vport sticky" "${ctl[@]}" fdb flush blue ""
   offers "v1" "${ctl[@]}" fdb flush blue vport ""
   offers "gw0" "${ctl[@]}" -t eoib-gateway gateway stats ""

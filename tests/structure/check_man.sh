@@ -30,9 +30,9 @@ compare() {
   comm -13 <(sort -u <<<"$3") <(sort -u <<<"$4") | while read -r line; do [ -z "$line" ] || echo "$1: there is no $2 \"$line\""; done
 }
 
-# keys_of FILE TABLE: the keys that a reader of configurations accepts in [[TABLE]].
+# keys_of HEADER NAME: the keys that it lists in kNAMEKeys.
 keys_of() {
-  grep -Pzo "CheckKeys\(table(_)?, \" in \[\[$2\]\]\",\s*\{[^}]*\}" "$1" | tr '\0' '\n' | sed 's/.*in \[\[.*\]\]"//' | grep -oE '"[a-z_]+"' | tr -d '"'
+  grep -Pzo "k$2Keys\[\] = \{[^}]*\}" "$1" | tr '\0' '\n' | grep -oE '"[a-z_]+"' | tr -d '"'
 }
 
 # commands_of RUNDIR PROGRAM: "fdb get VES VLAN MAC".
@@ -60,11 +60,11 @@ check_flags() {
 check_keys() {
   local page=$1/eoibd.toml.5
   local all
-  all=$(for table in ves vport; do keys_of "$root/control/config.cc" $table; done
+  all=$(for table in Ves VPort; do keys_of "$root/control/config.h" $table; done
     grep -oP 'keys = \{\K[^}]*' "$root/control/config.cc" | grep -oE '"[a-z_]+"' | tr -d '"' | grep -vx -e ves -e vport)
   compare "$page" key "$all" "$(items "$page" KEYS | without_value)"
   page=$1/eoib-gateway.toml.5
-  all=$(keys_of "$root/gateway/gateway_config.cc" gateway; keys_of "$root/gateway/uplink/uplink_config.cc" uplink)
+  all=$(keys_of "$root/gateway/gateway_config.h" Gateway; keys_of "$root/gateway/uplink/uplink_config.h" Uplink)
   compare "$page" key "$all" "$(items "$page" KEYS | without_value)"
   page=$1/partitions.toml.5
   compare "$page" key "$(grep -oP 'key == "\K[a-z_]+' "$root/vswitch/fabric/softhca/subnet/subnet_config.cc")" \
