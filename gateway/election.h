@@ -47,6 +47,8 @@ class Election {
   // Both sides are up: the IPoIB link and the VES. `rank.address` is this gateway's address on the link; it may be a new one.
   void OnLinkUp(const Rank& rank, absl::Time now);
   void OnLinkDown();
+  // For the next election: one that is active goes on.
+  void SetPriority(uint8_t priority) { own_.priority = priority; }
   // A hello of another gateway of the same pair.
   void OnHello(const Hello& hello, absl::Time now);
   // Returns the hello that is due now, if any. Call it at NextDeadline.

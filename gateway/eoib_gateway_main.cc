@@ -43,9 +43,13 @@ DEFINE_bool(check_config, false, "read the configuration, report its mistakes an
 namespace eoib::gateway {
 namespace {
 
-// Every configuration of a gateway or an uplink that was read, by the text of its vPort's details: a change that fails goes
-// back to the former one.
+// Every configuration of a gateway or an uplink that was read, by the text of its vPort: a change that fails goes back to the
+// former one.
 struct KnownConfigs {
+  static std::string KeyOf(const VPortConfig& vport) { return absl::StrCat(vport.details, "\n", vport.settings); }
+  const GatewayConfig& GatewayOf(const VPortConfig& vport) const { return gateways.at(KeyOf(vport)); }
+  const UplinkConfig& UplinkOf(const VPortConfig& vport) const { return uplinks.at(KeyOf(vport)); }
+
   std::map<std::string, GatewayConfig> gateways;
   std::map<std::string, UplinkConfig> uplinks;
 };
@@ -54,8 +58,8 @@ absl::StatusOr<AgentConfig> Parse(const ConfigText& text, KnownConfigs* known) {
   const absl::StatusOr<GatewaysConfig> config = ParseGatewaysConfig(text);
   if (!config.ok()) return config.status();
   auto vport = config->agent.vports.begin();
-  for (const GatewayConfig& gateway : config->gateways) known->gateways[(vport++)->details] = gateway;
-  for (const UplinkConfig& uplink : config->uplinks) known->uplinks[(vport++)->details] = uplink;
+  for (const GatewayConfig& gateway : config->gateways) known->gateways[KnownConfigs::KeyOf(*vport++)] = gateway;
+  for (const UplinkConfig& uplink : config->uplinks) known->uplinks[KnownConfigs::KeyOf(*vport++)] = uplink;
   return config->agent;
 }
 
@@ -66,11 +70,17 @@ absl::StatusOr<std::unique_ptr<Agent>> MakeAgent(const AgentConfig& config, cons
   const auto make_port = [known, daemon, gateways, uplinks](const VPortConfig& vport, MacAddr mac, int mtu, const Ves& ves,
                                                             FabricPort* fabric) -> absl::StatusOr<VPort> {
     if (vport.type == "uplink") {
-      return Uplink::MakeVPort(known->uplinks.at(vport.details), vport, mac, ves.config().pkey,
-                               {daemon->loop(), daemon->clock(), uplinks, fabric});
+      auto made = Uplink::MakeVPort(known->UplinkOf(vport), vport, mac, ves.config().pkey,
+                                    {daemon->loop(), daemon->clock(), uplinks, fabric});
+      if (!made.ok()) return made;
+      made->adjust = [known, uplink = uplinks->all().back()](const VPortConfig& to) { uplink->Change(known->UplinkOf(to)); };
+      return made;
     }
-    return Gateway::MakeVPort(known->gateways.at(vport.details), vport, ves.config().pkey, mtu,
-                              {fabric, daemon->loop(), daemon->clock(), FLAGS_statedir, gateways});
+    auto made = Gateway::MakeVPort(known->GatewayOf(vport), vport, ves.config().pkey, mtu,
+                                   {fabric, daemon->loop(), daemon->clock(), FLAGS_statedir, gateways});
+    if (!made.ok()) return made;
+    made->adjust = [known, gateway = gateways->all().back()](const VPortConfig& to) { gateway->Change(known->GatewayOf(to)); };
+    return made;
   };
   return Agent::Create(config, *std::move(hca), state, make_port, daemon->loop(), daemon->clock());
 }

@@ -131,9 +131,24 @@ absl::Status Gateway::OpenLink() {
   return context_.loop->Add(link_->requests_fd(), EPOLLIN, [this](uint32_t) { link_->RunRequests(); });
 }
 
-absl::StatusOr<std::unique_ptr<GatewayPort>> Gateway::MakePort(int mtu) {
+GatewayPort::Options Gateway::PortOptions() const {
+  return {config_.name, {{ves_, config_.vlan}, config_.priority, config_.peers}, config_.translation};
+}
+
+void Gateway::WarnWithoutPeers() const {
   if (!config_.peers.has_value()) LogWarning(absl::StrCat("gateway ", config_.name, ": ", kNoPeers));
-  GatewayPort::Options options = {config_.name, {{ves_, config_.vlan}, config_.priority, config_.peers}, config_.translation};
+}
+
+void Gateway::Change(const GatewayConfig& config) {
+  const bool had_peers = config_.peers.has_value();
+  config_ = config;
+  if (had_peers) WarnWithoutPeers();
+  port_->Change(PortOptions());
+}
+
+absl::StatusOr<std::unique_ptr<GatewayPort>> Gateway::MakePort(int mtu) {
+  WarnWithoutPeers();
+  GatewayPort::Options options = PortOptions();
   options.translation.ethernet_mtu = static_cast<uint32_t>(mtu);
   auto port = GatewayPort::Create(options, link_->channel(), context_.clock);
   if (!port.ok()) return port.status();

@@ -64,6 +64,8 @@ class Gateway {
   Gateway& operator=(const Gateway&) = delete;
 
   const std::string& name() const { return config_.name; }
+  // Takes over the keys of a configuration that differ in place (gateway_config.h), while the worker does not run.
+  void Change(const GatewayConfig& config);
   // Saves the tables a last time. Call it after the workers have stopped.
   void SaveAtTheEnd();
 
@@ -85,13 +87,15 @@ class Gateway {
 
   absl::Status OpenLink();
   absl::StatusOr<std::unique_ptr<GatewayPort>> MakePort(int mtu);
+  GatewayPort::Options PortOptions() const;
+  void WarnWithoutPeers() const;
   using CounterReader = absl::FunctionRef<Json(const GatewayPort::TaskContext&)>;
   absl::StatusOr<Json> Counters(absl::Time deadline, CounterReader counters);
   void SaveSoon();
   void FetchTables();
   void Save(const translation::SavedTables& tables);
 
-  const GatewayConfig config_;
+  GatewayConfig config_;
   const PKey ves_;
   const Context context_;
   const std::string file_;  // of the tables

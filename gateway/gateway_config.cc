@@ -202,12 +202,33 @@ void CheckThereIsNoLoop(const std::vector<GatewayConfig>& gateways, Mistakes* mi
   }
 }
 
-// What the table and its VES's partition say, without comments.
-std::string TextOf(const toml::table& table, const AgentConfig& agent, const std::string& ves) {
+// Keys that change in place: Gateway::Change, Uplink::Change.
+constexpr absl::string_view kGatewaySettings[] = {"priority", "peers",     "prefixes",        "routers",     "icmp_source",
+                                                  "stations", "neighbors", "asks_per_second", "query_groups"};
+constexpr absl::string_view kUplinkSettings[] = {"mtu",  "fdb_limit", "ves_macs", "stp",   "lldp",
+                                                 "slow", "edge",      "priority", "peers", "icmp_source"};
+
+std::string Printed(const toml::table& table) {
   std::ostringstream text;
-  const VesConfig* const found = FindVes(agent, ves);
-  text << toml::toml_formatter(table) << (found == nullptr ? "" : found->pkey.ToString());
+  text << toml::toml_formatter(table) << "\n";
   return text.str();
+}
+
+// Sets what the table says, without comments: `settings`, the keys that change in place, and `details`, the others.
+void SetTexts(const toml::table& table, absl::Span<const absl::string_view> in_place, VPortConfig* vport) {
+  toml::table details = table, settings = table;
+  for (const auto& [key, value] : table) {
+    const absl::string_view name(key.str().data(), key.str().size());
+    const bool is_setting = std::find(in_place.begin(), in_place.end(), name) != in_place.end();
+    (is_setting ? details : settings).erase(key.str());
+  }
+  vport->details = Printed(details);
+  vport->settings = Printed(settings);
+}
+
+std::string PKeyOf(const AgentConfig& agent, const std::string& ves) {
+  const VesConfig* const found = FindVes(agent, ves);
+  return found == nullptr ? "" : found->pkey.ToString();
 }
 
 VPortConfig VPortOf(const GatewayConfig& gateway) {
@@ -217,6 +238,8 @@ VPortConfig VPortOf(const GatewayConfig& gateway) {
   vport.type = "ipoib";
   vport.vlan.mode = PortMode::kAccess;
   vport.vlan.access_vlan = gateway.vlan;
+  vport.noun = "gateway";
+  vport.if_replaced = "it leaves its IPoIB link and joins it again; no traffic for about 2 s";
   vport.line = gateway.line;
   return vport;
 }
@@ -228,13 +251,16 @@ ConfigExtension Extension(GatewaysConfig* read) {
             }
             for (const toml::table* table : Tables(root, "gateway", mistakes)) {
               read->gateways.push_back(GatewayReader(*table, mistakes).Read(config->veses));
-              config->vports.push_back(VPortOf(read->gateways.back()));
-              config->vports.back().details = TextOf(*table, *config, read->gateways.back().ves);
+              VPortConfig& vport = config->vports.emplace_back(VPortOf(read->gateways.back()));
+              SetTexts(*table, kGatewaySettings, &vport);
+              vport.details += PKeyOf(*config, vport.ves);
             }
             for (const toml::table* table : Tables(root, "uplink", mistakes)) {
               read->uplinks.push_back(ReadUplink(*table, config->veses, mistakes));
-              config->vports.push_back(VPortOf(read->uplinks.back()));
-              config->vports.back().details = TextOf(*table, *config, read->uplinks.back().ves);
+              VPortConfig& vport = config->vports.emplace_back(VPortOf(read->uplinks.back()));
+              SetTexts(*table, kUplinkSettings, &vport);
+              // Without `vlans` the VES's are the uplink's.
+              absl::StrAppend(&vport.details, PKeyOf(*config, vport.ves), " ", read->uplinks.back().vlans.ToString());
             }
             if (config->vports.empty() && mistakes->empty()) {
               mistakes->Add(1, absl::StrCat("there is no gateway and no uplink; the least that works is:\n", kExample));

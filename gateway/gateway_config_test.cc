@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "control/config_diff.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -11,6 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
+using ::testing::StartsWith;
 
 constexpr char kVes[] = "[[ves]]\nname = \"blue\"\npkey = 0x8001\nvlans = [0, 10]\n";
 
@@ -57,6 +59,45 @@ TEST(GatewayConfigTest, ReadsEveryKey) {
   EXPECT_EQ(gateway.translation.asks_per_second, 50);
   EXPECT_FALSE(gateway.translation.query_groups);
   EXPECT_EQ(config.agent.vports[0].vlan.access_vlan, Vid(10));
+}
+
+// What a change of each key does to a running gateway or uplink.
+TEST(GatewayConfigTest, KeysThatNeedNoOtherLinkChangeInPlace) {
+  const std::string gateway = "[[gateway]]\nname = 'gw0'\nves = 'blue'\n";
+  const std::string uplink = "[[uplink]]\nname = 'up0'\nves = 'blue'\nnetdev = 'eth1'\n";
+  const struct {
+    std::string table;
+    const char* key;
+    const char* text;
+  } kRows[] = {
+      {gateway, "priority = 7", "change gateway gw0, in place\n"},
+      {gateway, "peers = ['fe80::1']", "change gateway gw0, in place\n"},
+      {gateway, "prefixes = ['10.0.0.0/24']", "change gateway gw0, in place\n"},
+      {gateway, "routers = ['10.0.0.1']", "change gateway gw0, in place\n"},
+      {gateway, "icmp_source = ['10.0.0.1']", "change gateway gw0, in place\n"},
+      {gateway, "stations = 10", "change gateway gw0, in place\n"},
+      {gateway, "neighbors = 10", "change gateway gw0, in place\n"},
+      {gateway, "asks_per_second = 10", "change gateway gw0, in place\n"},
+      {gateway, "query_groups = false", "change gateway gw0, in place\n"},
+      {gateway, "vlan = 10", "replace gateway gw0: it leaves its IPoIB link"},
+      {gateway, "pkey = 0x8002", "replace gateway gw0: it leaves its IPoIB link"},
+      {gateway, "grh = false", "replace gateway gw0: it leaves its IPoIB link"},
+      {uplink, "mtu = 1400", "change uplink up0, in place\n"},
+      {uplink, "fdb_limit = 10", "change uplink up0, in place\n"},
+      {uplink, "ves_macs = 10", "change uplink up0, in place\n"},
+      {uplink, "stp = 'drop'", "change uplink up0, in place\n"},
+      {uplink, "edge = false", "change uplink up0, in place\n"},
+      {uplink, "priority = 7", "change uplink up0, in place\n"},
+      {uplink, "peers = ['fe80::1']", "change uplink up0, in place\n"},
+      {uplink, "icmp_source = ['10.0.0.1']", "change uplink up0, in place\n"},
+      {uplink, "vlans = [10]", "replace uplink up0: it opens its netdev again"},
+  };
+  for (const auto& row : kRows) {
+    const auto before = ParseGatewaysConfig(absl::StrCat(kVes, row.table), "f");
+    const auto after = ParseGatewaysConfig(absl::StrCat(kVes, row.table, row.key), "f");
+    ASSERT_TRUE(before.ok() && after.ok()) << row.key << ": " << after.status();
+    EXPECT_THAT(ConfigDiff::Between(before->agent, after->agent).text, StartsWith(row.text)) << row.key;
+  }
 }
 
 TEST(GatewayConfigTest, AGatewayMayBeSaidToBeAlone) {

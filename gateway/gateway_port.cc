@@ -210,6 +210,14 @@ void GatewayPort::SetVesUp(bool up) {
   NoteElection();
 }
 
+// Deadlines may have changed, so the worker sets the timer again.
+void GatewayPort::Change(const Options& options) {
+  options_ = options;
+  hellos_.Change(options.hellos);
+  translator_.Change(options.translation);
+  Wake();
+}
+
 void GatewayPort::NoteElection() {
   const Election& election = hellos_.election();
   if (was_active_ == election.active()) return;

@@ -88,6 +88,8 @@ class GatewayPort final : public Port, private translation::Sink, private ipoib:
 
   // On the worker: see HelloProtocol.
   void SetVesUp(bool up);
+  // While no worker runs: takes over what HelloProtocol and Translator take over.
+  void Change(const Options& options);
 
   // The objects that a task may use, on the worker.
   struct TaskContext {
@@ -140,7 +142,7 @@ class GatewayPort final : public Port, private translation::Sink, private ipoib:
   void Wake() const { RingEventFd(wake_.get()); }
   TaskContext task_context();
 
-  const Options options_;
+  Options options_;
   ipoib::Channel* const channel_;
   const Clock* const clock_;
   UniqueFd epoll_;

@@ -19,6 +19,11 @@ IpoibGroup HelloGroupOf(const IpoibLink& link) { return *GroupOf(link, translati
 HelloProtocol::HelloProtocol(const Options& options, ipoib::Interface* link, const Clock* clock, OnOthers on_others)
     : options_(options), link_(link), clock_(clock), on_others_(std::move(on_others)) {}
 
+void HelloProtocol::Change(const Options& options) {
+  options_ = options;
+  election_.SetPriority(options.priority);
+}
+
 bool HelloProtocol::OnPacket(const ipoib::Packet& packet) {
   if (packet.type != IpoibType::kIpv6 || !packet.group || !IsHello(packet.payload)) return false;
   ++counters_.received;

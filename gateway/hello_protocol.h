@@ -45,6 +45,9 @@ class HelloProtocol {
   // `link` and `clock` outlive it. It calls `on_others` with the other gateways' addresses when they change.
   HelloProtocol(const Options& options, ipoib::Interface* link, const Clock* clock, OnOthers on_others);
 
+  // Takes over priority and peers; the pair stays.
+  void Change(const Options& options);
+
   // Handles `packet` if it is a hello of any pair. True if it was; the caller must not pass it on.
   bool OnPacket(const ipoib::Packet& packet);
   // The link's state has changed.
@@ -79,7 +82,7 @@ class HelloProtocol {
   bool NeedsBroadcast() const;
   absl::Time NextForget() const;
 
-  const Options options_;
+  Options options_;
   ipoib::Interface* const link_;
   const Clock* const clock_;
   const OnOthers on_others_;

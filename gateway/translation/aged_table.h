@@ -37,6 +37,9 @@ class AgedTable {
 
   size_t size() const { return index_.size(); }
   bool full() const { return size() >= limit_; }
+  bool overfull() const { return size() > limit_; }
+  // Requires limit > 0. The owner removes victims until the table is not overfull.
+  void SetLimit(size_t limit) { limit_ = limit; }
 
   Entry* Find(const Key& key) {
     const auto at = index_.find(key);
@@ -98,6 +101,11 @@ class AgedTable {
     return true;
   }
 
+  void Clear() {
+    index_.clear();
+    for (std::list<Entry>& rank : rank_) rank.clear();
+  }
+
   // An entry that was last heard at `deadline` or before; null if there is none.
   const Entry* SilentSince(absl::Time deadline) const {
     for (const std::list<Entry>& rank : rank_) {
@@ -146,7 +154,7 @@ class AgedTable {
     entry->confirmed = true;
   }
 
-  const size_t limit_;
+  size_t limit_;
   std::list<Entry> rank_[2];  // unconfirmed, confirmed; the last heard is at the end
   absl::flat_hash_map<Key, Iterator> index_;
 };

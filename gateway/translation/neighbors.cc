@@ -7,6 +7,18 @@ namespace eoib::translation {
 Neighbors::Neighbors(const Options& options, Counters* counters, Observer* observer)
     : options_(options), counters_(counters), observer_(observer), neighbors_(options.max_neighbors) {}
 
+void Neighbors::Change(const Options& options) {
+  options_ = options;
+  neighbors_.SetLimit(options.max_neighbors);
+  while (neighbors_.overfull()) Evict();
+}
+
+// Requires a full table.
+void Neighbors::Evict() {
+  Forget(IpAddr(neighbors_.Victim()->key));
+  counters_->Add(Event::kEvicted);
+}
+
 absl::optional<MacAddr> Neighbors::Find(const IpAddr& ip) const {
   const auto* const entry = neighbors_.Find(ip);
   return entry == nullptr ? absl::nullopt : absl::make_optional(entry->value);
@@ -71,10 +83,7 @@ void Neighbors::Restore(const std::vector<SavedNeighbor>& saved, absl::Time now)
 }
 
 void Neighbors::Add(const IpAddr& ip, MacAddr mac, absl::Time now) {
-  if (const auto* const victim = neighbors_.Victim()) {
-    Forget(IpAddr(victim->key));
-    counters_->Add(Event::kEvicted);
-  }
+  if (neighbors_.full()) Evict();
   ++per_mac_[mac];
   ++changes_;
   neighbors_.Add(ip, mac, now);

@@ -38,6 +38,8 @@ class Neighbors {
   };
 
   Neighbors(const Options& options, Counters* counters, Observer* observer);
+  // Evicts what is beyond a smaller limit.
+  void Change(const Options& options);
 
   absl::optional<MacAddr> Find(const IpAddr& ip) const;
   // When `ip` was last heard; InfinitePast() if it is not known.
@@ -67,8 +69,9 @@ class Neighbors {
   void Move(MacAddr* from, MacAddr to);
   void Forget(const IpAddr& ip);
   void Release(MacAddr mac);
+  void Evict();
 
-  const Options options_;
+  Options options_;
   Counters* const counters_;
   Observer* const observer_;
   AgedTable<IpAddr, MacAddr> neighbors_;

@@ -43,6 +43,15 @@ TEST_F(NeighborsTest, WeakClaimsMoveNothing) {
   EXPECT_EQ(counters_[Event::kMovedNeighbors], 1u);
 }
 
+TEST_F(NeighborsTest, ASmallerLimitEvictsTheLongestSilent) {
+  for (uint32_t i = 1; i <= 4; ++i) neighbors_.Learn(Ip(i), Mac(i), Claim::kHas, now_ + absl::Seconds(i));
+  Options options;
+  options.max_neighbors = 2;
+  neighbors_.Change(options);
+  EXPECT_EQ(listener_.ips, (std::set<IpAddr>{Ip(3), Ip(4)}));
+  EXPECT_EQ(counters_[Event::kEvicted], 2u);
+}
+
 TEST_F(NeighborsTest, RoutedPacketsSayNothing) {
   neighbors_.Learn(Ip(1), Mac(1), Claim::kHas, now_);
   now_ += absl::Seconds(10);

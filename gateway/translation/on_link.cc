@@ -51,9 +51,23 @@ OnLink::Preference PreferenceOf(uint8_t flags) {
 
 }  // namespace
 
-OnLink::OnLink(const Options& options) : limit_(options.max_prefixes) {
-  for (const Prefix& prefix : options.prefixes) prefixes_.push_back({prefix, absl::InfiniteFuture(), {}, true});
-  for (const IpAddr& ip : options.routers) routers_.push_back({ip, Preference::kConfigured, absl::InfiniteFuture(), {}});
+OnLink::OnLink(const Options& options) : limit_(options.max_prefixes) { Change(options); }
+
+// A configured entry takes the place of a learned one.
+void OnLink::Change(const Options& options) {
+  limit_ = options.max_prefixes;
+  std::erase_if(prefixes_, [](const KnownPrefix& known) { return known.is_configured(); });
+  std::erase_if(routers_, [](const KnownRouter& known) { return known.is_configured(); });
+  for (const Prefix& prefix : options.prefixes) {
+    std::erase_if(prefixes_, [&prefix](const KnownPrefix& known) {
+      return !known.is_configured() && known.prefix.length == prefix.length && known.prefix.Contains(prefix.address);
+    });
+    prefixes_.push_back({prefix, absl::InfiniteFuture(), {}, true});
+  }
+  for (const IpAddr& ip : options.routers) {
+    std::erase_if(routers_, [&ip](const KnownRouter& known) { return !known.is_configured() && known.ip == ip; });
+    routers_.push_back({ip, Preference::kConfigured, absl::InfiniteFuture(), {}});
+  }
 }
 
 OnLink::Where OnLink::WhereIs(const IpAddr& ip, absl::Time now) const {

@@ -28,6 +28,8 @@ class OnLink {
   enum class Preference : int8_t { kLow = -1, kMedium = 0, kHigh = 1, kConfigured = 2 };
 
   explicit OnLink(const Options& options);
+  // Replaces the configured entries; the learned ones stay.
+  void Change(const Options& options);
 
   // kUnknown: no prefix of the address's family is known.
   Where WhereIs(const IpAddr& ip, absl::Time now) const;

@@ -72,6 +72,22 @@ TEST_F(OnLinkTest, WithoutPrefixesTheAnswerIsUnknown) {
   EXPECT_EQ(Router(true), absl::nullopt);
 }
 
+TEST_F(OnLinkTest, OtherConfiguredEntriesReplaceTheFormer) {
+  Options options;
+  options.prefixes = {{Ip("10.0.0.0"), 24}};
+  options.routers = {Ip("10.0.0.1")};
+  on_link_.Change(options);
+  EXPECT_EQ(on_link_.WhereIs(Ip("10.0.1.1"), now_), Where::kBeyond);
+  const auto router = [this] { return on_link_.Router(/*ipv6=*/false, [](const IpAddr&) { return true; }, now_); };
+  EXPECT_EQ(router(), Ip("10.0.0.1"));
+  options.prefixes = {{Ip("10.0.1.0"), 24}};
+  options.routers = {};
+  on_link_.Change(options);
+  EXPECT_EQ(on_link_.WhereIs(Ip("10.0.1.1"), now_), Where::kHere);
+  EXPECT_EQ(router(), absl::nullopt);
+  EXPECT_EQ(on_link_.size(), 1u);
+}
+
 TEST_F(OnLinkTest, Advertised) {
   Bytes golden = FromHex(kRfcRouterAdvertisement);
   golden.erase(golden.begin(), golden.begin() + kIpoibHeaderSize);

@@ -20,6 +20,8 @@ class Querier {
   Querier(const Options& options, Output* output, Counters* counters, const MacAddr* own_mac)
       : options_(options), output_(output), counters_(counters), own_mac_(*own_mac) {}
 
+  void Change(const Options& options) { options_ = options; }
+
   // Queries at the next Tick, and again a quarter of an interval later (RFC 3376 §8.6, §8.7). Call it when the output can
   // send. Forgets other queriers: the last one may have been the gateway that was active until now.
   void Start(absl::Time now);
@@ -41,7 +43,7 @@ class Querier {
   void SendIgmpQuery(Ipv4Addr group, absl::Duration max_response);
   void SendMldQuery(const Ipv6Addr& group, absl::Duration max_response);
 
-  const Options options_;
+  Options options_;
   Output* const output_;
   Counters* const counters_;
   const MacAddr& own_mac_;

@@ -17,6 +17,14 @@ SolicitationLimiter::SolicitationLimiter(const Options& options, absl::Time now)
       requesters_(kMaxRequesters),
       silent_(options.max_silent) {}
 
+void SolicitationLimiter::Change(const Options& options, absl::Time now) {
+  const bool same = options.asks_per_second == options_.asks_per_second;
+  options_ = options;
+  if (same) return;
+  all_ = TokenBucket(options.asks_per_second, options.ask_burst, now);
+  requesters_.Clear();
+}
+
 Drop SolicitationLimiter::MaySolicit(const IpAddr& target, MacAddr requester, Kind kind, absl::Time now) {
   const bool regardless = kind == Kind::kProbeOrRetry || kind == Kind::kOwn;
   if (!regardless && IsSilent(target, now)) return Drop::kSilentTarget;

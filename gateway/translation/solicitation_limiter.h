@@ -29,6 +29,8 @@ class SolicitationLimiter {
   };
 
   SolicitationLimiter(const Options& options, absl::Time now);
+  // Back-offs go on; what requesters have spent of their shares is forgotten.
+  void Change(const Options& options, absl::Time now);
 
   // Whether `requester` may solicit `target` now: kNone, or the reason to drop. Counts an allowed solicitation as sent.
   Drop MaySolicit(const IpAddr& target, MacAddr requester, Kind kind, absl::Time now);
@@ -55,7 +57,7 @@ class SolicitationLimiter {
   TokenBucket* BucketOf(MacAddr requester, absl::Time now);
   void NoteSolicited(const IpAddr& target, Kind kind, absl::Time now);
 
-  const Options options_;
+  Options options_;
   TokenBucket all_;
   AgedTable<MacAddr, TokenBucket> requesters_;
   AgedTable<IpAddr, Silence> silent_;

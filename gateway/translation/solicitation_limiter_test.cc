@@ -36,6 +36,16 @@ TEST_F(SolicitationLimiterTest, SilentTargetsAreLeftAloneForLonger) {
   EXPECT_EQ(Ask(2), Drop::kNone) << "the back-off is for one target";
 }
 
+TEST_F(SolicitationLimiterTest, AnotherRateCountsAtOnceAndBackOffsGoOn) {
+  EXPECT_EQ(Ask(1), Drop::kNone);
+  Options options;
+  options.asks_per_second = options.ask_burst = 1;
+  asks_.Change(options, now_);
+  EXPECT_EQ(Ask(1), Drop::kSilentTarget);
+  EXPECT_EQ(Ask(2), Drop::kNone);
+  EXPECT_EQ(Ask(3), Drop::kThrottled);
+}
+
 TEST_F(SolicitationLimiterTest, KnownTargetsAreNotLeftAloneForLong) {
   for (int i = 0; i < 10; ++i) {
     EXPECT_EQ(Ask(1, 1, Kind::kKnownTarget), Drop::kNone) << i;

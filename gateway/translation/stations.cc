@@ -29,6 +29,24 @@ MacAddr StationMac(const StationId& id, uint32_t salt) {
 Stations::Stations(const Options& options, Counters* counters)
     : options_(options), counters_(counters), stations_(options.max_stations), ips_(options.max_station_ips) {}
 
+void Stations::Change(const Options& options) {
+  options_ = options;
+  stations_.SetLimit(options.max_stations);
+  ips_.SetLimit(options.max_station_ips);
+  while (stations_.overfull()) EvictStation();
+  while (ips_.overfull()) EvictIp();
+}
+
+// Both require a full table.
+void Stations::EvictStation() {
+  Remove(StationId(stations_.Victim()->key));
+  counters_->Add(Event::kEvicted);
+}
+void Stations::EvictIp() {
+  ForgetIp(IpAddr(ips_.Victim()->key));
+  counters_->Add(Event::kEvicted);
+}
+
 const Station* Stations::FindByMac(MacAddr mac) const {
   const auto at = by_mac_.find(mac);
   return at == by_mac_.end() ? nullptr : &stations_.Find(at->second)->value;
@@ -162,10 +180,7 @@ Station* Stations::Create(const IpoibAddress& address, absl::Time now, MacTaken 
 }
 
 Station* Stations::Insert(Station station, absl::Time now) {
-  if (const auto* const victim = stations_.Victim()) {
-    Remove(StationId(victim->key));
-    counters_->Add(Event::kEvicted);
-  }
+  if (stations_.full()) EvictStation();
   ++changes_;
   ++per_gid_[station.id.gid];
   by_address_[station.address()] = station.id;
@@ -228,10 +243,7 @@ void Stations::Assign(const IpAddr& ip, Station* station, Claim claim, absl::Tim
 
 void Stations::AddIp(const IpAddr& ip, Station* station, absl::Time now) {
   if (station->ips.size() >= options_.max_ips_per_station) ForgetOldestIp(*station);
-  if (const auto* const victim = ips_.Victim()) {
-    ForgetIp(IpAddr(victim->key));
-    counters_->Add(Event::kEvicted);
-  }
+  if (ips_.full()) EvictIp();
   ++changes_;
   station->ips.push_back(ip);
   ips_.Add(ip, station->id, now);

@@ -59,6 +59,8 @@ class Stations {
   using MacTaken = absl::FunctionRef<bool(MacAddr)>;
 
   Stations(const Options& options, Counters* counters);
+  // Evicts what is beyond smaller limits.
+  void Change(const Options& options);
 
   const Station* FindByMac(MacAddr mac) const;
   const Station* FindByAddress(const IpoibAddress& address) const;
@@ -106,12 +108,14 @@ class Stations {
   void AddIp(const IpAddr& ip, Station* station, absl::Time now);
   void ForgetIp(const IpAddr& ip);
   void ForgetOldestIp(const Station& station);
+  void EvictIp();
+  void EvictStation();
   void Remove(StationId id);
   std::vector<SavedIp> SaveIps(const Station& station, absl::Time now) const;
   bool CanRestore(const SavedStation& saved, MacTaken taken) const;
   void RestoreIp(const SavedIp& saved, StationId id, absl::Time now);
 
-  const Options options_;
+  Options options_;
   Counters* const counters_;
   Table stations_;
   AgedTable<IpAddr, StationId> ips_;

@@ -44,6 +44,25 @@ TEST_F(StationsTest, MacAddressesLast) {
   EXPECT_EQ(macs.size(), 4000u);
 }
 
+TEST_F(StationsTest, SmallerLimitsEvictTheLongestSilent) {
+  for (uint32_t i = 1; i <= 4; ++i) {
+    Claims(i, 0x48, i);
+    now_ += absl::Seconds(1);
+  }
+  Options options;
+  options.max_stations = 2;
+  options.max_station_ips = 1;
+  stations_.Change(options);
+  EXPECT_EQ(stations_.size(), 2u);
+  EXPECT_EQ(stations_.FindByIp(Ip(2)), nullptr);
+  EXPECT_NE(stations_.FindByAddress(At(3, 0x48)), nullptr);
+  EXPECT_EQ(stations_.FindByIp(Ip(3)), nullptr) << "only one address";
+  EXPECT_NE(stations_.FindByIp(Ip(4)), nullptr);
+  EXPECT_EQ(counters_[Event::kEvicted], 3u);
+  Claims(5, 0x48, 5);
+  EXPECT_EQ(stations_.size(), 2u);
+}
+
 TEST_F(StationsTest, ComesBackWithAnotherQpn) {
   const MacAddr mac = Claims(1, 0x48, 1)->mac;
   const Station* const back = Claims(1, 0x99, 1);

@@ -20,6 +20,16 @@ TranslationState::TranslationState(const Options& given, const Clock* the_clock,
       groups(given, &counters, sink, the_clock->Now()),
       now(the_clock->Now()) {}
 
+void TranslationState::Change(const Options& changed) {
+  options = changed;
+  now = clock->Now();
+  stations.Change(changed);
+  neighbors.Change(changed);
+  on_link.Change(changed);
+  ipoib_limiter.Change(changed, now);
+  ethernet_limiter.Change(changed, now);
+}
+
 void TranslationState::LearnNeighbor(const IpAddr& ip, MacAddr mac, Neighbors::Claim claim) {
   if (!ip.CanBeHost() || CheckEthernetSource(mac) != Drop::kNone) return;
   neighbors.Learn(ip, mac, claim, now);

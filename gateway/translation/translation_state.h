@@ -29,6 +29,8 @@ namespace eoib::translation {
 class TranslationState final : private Neighbors::Observer {
  public:
   TranslationState(const Options& options, const Clock* clock, Sink* sink);
+  // See Translator.
+  void Change(const Options& changed);
 
   // An Ethernet host at `mac` has `ip`. Ignored if one of them cannot be a host's.
   void LearnNeighbor(const IpAddr& ip, MacAddr mac, Neighbors::Claim claim);
@@ -58,7 +60,7 @@ class TranslationState final : private Neighbors::Observer {
   // See Translator. Requires the same stations, neighbors and link.
   void CopyFrom(const TranslationState& other);
 
-  const Options options;
+  Options options;
   const Clock* const clock;
   Counters counters;
   Output output;

@@ -33,6 +33,11 @@ Translator::Translator(const Options& options, const Clock* clock, Sink* sink)
       packets_(&state_, &delivery_, &querier_),
       announcements_(options, clock->Now()) {}
 
+void Translator::Change(const Options& options) {
+  state_.Change(options);
+  querier_.Change(options);
+}
+
 void Translator::FromEthernet(absl::Span<uint8_t> frame, const ChecksumRequest& checksum) {
   state_.now = state_.clock->Now();
   state_.counters.Add(Event::kFramesIn);

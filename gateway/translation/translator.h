@@ -49,6 +49,9 @@ class Translator {
  public:
   // `clock` and `sink` outlive it. Starts active, with the IPoIB link down.
   Translator(const Options& options, const Clock* clock, Sink* sink);
+  // Puts into effect what an operator may configure of `options`, except the MTU: limits of stations and neighbors, the rate of
+  // solicitations, prefixes, routers, the sources of ICMP errors, and whether it queries. The tables stay.
+  void Change(const Options& options);
 
   // Takes a frame of the VLAN, untagged, from the destination MAC on. Completes its checksum in place if `checksum` asks for
   // it.

@@ -28,6 +28,8 @@ class TooBigAnswer {
   TooBigAnswer(const Sources& sources, MacAddr own, absl::Time now)
       : sources_(sources), own_(own), budget_(kPerSecond, kBurst, now) {}
 
+  void SetSources(const Sources& sources) { sources_ = sources; }
+
   // The frame to send back for `frame`, whose IP packet is larger than `mtu`: "fragmentation needed" (also for a packet without
   // "don't fragment": a switch makes no fragments, and its sender can) or "packet too big". It has the tag of the frame. Empty
   // if there must be none: no IP, a group address, a later fragment, or too many errors lately.
@@ -37,7 +39,7 @@ class TooBigAnswer {
   uint64_t limited() const { return limited_; }  // not sent, because there were too many
 
  private:
-  const Sources sources_;
+  Sources sources_;
   const MacAddr own_;
   TokenBucket budget_;
   uint64_t sent_ = 0, limited_ = 0;

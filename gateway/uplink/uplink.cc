@@ -3,7 +3,6 @@
 #include <sys/epoll.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -107,6 +106,16 @@ absl::StatusOr<VPort> Uplink::MakeVPort(const UplinkConfig& config, const VPortC
   return vport;
 }
 
+void Uplink::Change(const UplinkConfig& config) {
+  const bool was_alone = IsAlone(election_.own());
+  config_ = config;
+  election_.SetPriority(config.priority);
+  port_->Change(config);
+  if (config.edge) wire_forwards_ = true;
+  elects_again_ = election_.is_up() && was_alone != IsAlone(election_.own());
+  check_at_ = absl::InfinitePast();
+}
+
 // ---- The election -----------------------------------------------------------------------------------------------------
 
 bool Uplink::IsAlone(const Gid& own) const {
@@ -115,6 +124,7 @@ bool Uplink::IsAlone(const Gid& own) const {
 
 // A port that is no edge takes part in a spanning tree: it forwards once the tree has settled.
 std::string Uplink::WhyDown(const Ves& ves, absl::Time now) {
+  if (std::exchange(elects_again_, false)) return "its peers are others; it elects again";
   port_->netdev()->Check();
   const bool wire_up = port_->netdev()->up() && wire_.Bind();
   if (wire_up && !std::exchange(wire_was_up_, wire_up)) {
@@ -323,71 +333,6 @@ absl::StatusOr<CaptureReport> Uplink::StopCapture() {
   CaptureReport report = std::exchange(capture_, nullptr)->Stop();
   if (!report.status.ok()) return report.status;
   return report;
-}
-
-// ---- For the operator -------------------------------------------------------------------------------------------------
-
-Json Uplink::Show() const {
-  using State = UplinkElection::State;
-  const absl::Time now = context_.clock->Now();
-  Json json = {{"name", config_.name},
-               {"ves", config_.ves},
-               {"netdev", config_.netdev},
-               {"vlans", config_.vlans.ToString()},
-               {"priority", config_.priority},
-               {"up", election_.is_up()},
-               {"active_vlans", published_.ToString()}};
-  const VlanSet standby = election_.In(State::kStandby);
-  if (!standby.empty()) json["standby_vlans"] = standby.ToString();
-  if (!trouble_.empty()) json["trouble"] = trouble_;
-  if (last_failover_.has_value()) json["last_failover_ms"] = absl::ToInt64Milliseconds(*last_failover_);
-  if (port_->netdev()->mtu() != 0) json["mtu"] = port_->netdev()->mtu();
-  if (const absl::optional<CaptureReport> capture = Capture()) {
-    json["capture"] = {{"path", capture->path}, {"packets", capture->packets}, {"missed", capture->missed}};
-    if (!capture->status.ok()) json["capture"]["error"] = std::string(capture->status.message());
-    if (capture->full) json["capture"]["full"] = true;
-  }
-  json["peers"] = Json::array();
-  for (const Gid& gid : config_.peers) {
-    Json peer = {{"gid", gid.ToString()}};
-    if (const auto known = election_.peers().find(gid); known != election_.peers().end()) {
-      peer["heard_ms"] = absl::ToInt64Milliseconds(now - known->second.heard);
-      VlanSet active, standby;
-      for (uint16_t value = 0; value <= Vid::kMax; ++value) {
-        if (known->second.claims[value] == UplinkHello::Claim::kActive) active.Add(Vid(value));
-        if (known->second.claims[value] == UplinkHello::Claim::kNone && config_.vlans.vlans().Contains(Vid(value))) {
-          standby.Add(Vid(value));
-        }
-      }
-      peer["active_vlans"] = active.ToString();
-      peer["standby_vlans"] = standby.ToString();
-    }
-    json["peers"].push_back(std::move(peer));
-  }
-  return json;
-}
-
-Json Uplink::Counters() const {
-  Json counters;
-#define EOIB_X(member, label, help) counters[label] = port_->counters().member.value();
-  EOIB_UPLINK_PORT_COUNTERS(EOIB_X)
-#undef EOIB_X
-#define EOIB_X(member, label, help) counters[label] = counters_.member;
-  EOIB_UPLINK_COUNTERS(EOIB_X)
-#undef EOIB_X
-  return {{"name", config_.name}, {"counters", std::move(counters)}};
-}
-
-void Uplink::Collect(const MetricSet::Labels& labels, MetricSet* metrics) const {
-#define EOIB_X(member, label, help) metrics->Counter("uplink_" label, help, labels, port_->counters().member.value());
-  EOIB_UPLINK_PORT_COUNTERS(EOIB_X)
-#undef EOIB_X
-#define EOIB_X(member, label, help) metrics->Counter("uplink_" label, help, labels, counters_.member);
-  EOIB_UPLINK_COUNTERS(EOIB_X)
-#undef EOIB_X
-  size_t active = 0;
-  ForEachVlan(published_, [&active](Vid) { ++active; });
-  metrics->Gauge("uplink_active_vlans", "VLANs in which this gateway forwards", labels, static_cast<double>(active));
 }
 
 }  // namespace eoib::gateway

@@ -89,6 +89,9 @@ class Uplink final : public VPortSpeaker, public CaptureTarget {
   ~Uplink() override;
 
   const std::string& name() const { return config_.name; }
+  // Takes over the keys that change in place (uplink_config.h), while the worker does not run. A change of `peers` by which the
+  // uplink is no longer alone, or becomes so, begins another election.
+  void Change(const UplinkConfig& config);
   Json Show() const;
   Json Counters() const;
   void Collect(const MetricSet::Labels& labels, MetricSet* metrics) const;
@@ -121,7 +124,7 @@ class Uplink final : public VPortSpeaker, public CaptureTarget {
   void Advertise();
   std::vector<std::vector<uint8_t>> AdvertsFor(FdbKey station) const;
 
-  const UplinkConfig config_;
+  UplinkConfig config_;
   const MacAddr own_mac_;
   const PKey ves_;
   const Context context_;
@@ -131,6 +134,7 @@ class Uplink final : public VPortSpeaker, public CaptureTarget {
   UplinkElection election_;
   UplinkCounters counters_;
   bool ves_up_ = false;
+  bool elects_again_ = false;
   std::string trouble_ = "it starts";  // why it does not stand for election
   bool wire_was_up_ = false, wire_forwards_ = false;
   absl::Time wire_up_since_;

@@ -203,6 +203,8 @@ VPortConfig VPortOf(const UplinkConfig& uplink) {
   vport.vlan.native_vlan = uplink.vlans.native();
   vport.fdb_limit = uplink.fdb_limit;
   vport.pin_mac = false;
+  vport.noun = "uplink";
+  vport.if_replaced = "it opens its netdev again; no traffic until the election is over";
   vport.line = uplink.line;
   return vport;
 }

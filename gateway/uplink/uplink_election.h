@@ -62,6 +62,8 @@ class UplinkElection {
   // One side is down, or the gateway stops. Returns the hellos by which it releases its VLANs; it has stopped before they
   // leave.
   std::vector<UplinkHello> Down(absl::Time now);
+  // For the next hello and the next election.
+  void SetPriority(uint8_t priority) { options_.priority = priority; }
   // A hello of a configured peer. Copies, as from the other side, have no effect.
   void OnHello(const UplinkHello& hello, absl::Time now);
   // Returns the hellos that are due. The caller sends them at once, on both sides, and then takes over lease(). To call at
@@ -108,7 +110,7 @@ class UplinkElection {
   UplinkHello NewHello(const Gid& successor = Gid());
   std::vector<UplinkHello> Hellos(const std::vector<std::pair<Vid, Claim>>& claims, const Gid& successor = Gid());
 
-  const Options options_;
+  Options options_;
   bool up_ = false;
   bool alone_ = false;
   Gid own_;

@@ -57,6 +57,11 @@ UplinkPort::UplinkPort(const UplinkConfig& config, std::unique_ptr<NetdevPort> n
       wake_(MakeEventFd()),
       answer_({config.icmp_source4, config.icmp_source6}, own, clock->Now()) {}
 
+void UplinkPort::Change(const UplinkConfig& config) {
+  config_ = config;
+  answer_.SetSources({config.icmp_source4, config.icmp_source6});
+}
+
 absl::StatusOr<std::unique_ptr<UplinkPort>> UplinkPort::Create(const UplinkConfig& config, std::unique_ptr<NetdevPort> netdev,
                                                                MacAddr own, const Clock* clock) {
   auto port = std::unique_ptr<UplinkPort>(new UplinkPort(config, std::move(netdev), own, clock));

@@ -82,6 +82,9 @@ class UplinkPort final : public Port {
   size_t Flush(DropReason* reason) noexcept override;
   MacAddr mac() const override { return {}; }
 
+  // While the worker does not run: takes over the keys that change in place (uplink_config.h).
+  void Change(const UplinkConfig& config);
+
   // Control.
   NetdevPort* netdev() { return netdev_.get(); }
   void SetActive(Vid ves, bool active) { active_[ves.value()].store(active, std::memory_order_release); }
@@ -112,7 +115,7 @@ class UplinkPort final : public Port {
   DropReason ToWire(const BufferPool* pool, const Frame& frame, bool strip_tag, Send send);
   absl::Span<const uint8_t> Whole(const BufferPool* pool, const Frame& frame);
 
-  const UplinkConfig config_;
+  UplinkConfig config_;
   const std::unique_ptr<NetdevPort> netdev_;
   const Clock* const clock_;
   UniqueFd epoll_;

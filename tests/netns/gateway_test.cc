@@ -26,6 +26,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 // One of four: each address family, from either side.
 struct Direction {
@@ -295,34 +296,38 @@ TEST_F(GatewayIpTest, ReloadChangesAGatewayOrNothing) {
   EXPECT_THAT(refused.err, HasSubstr("priority is 300"));
   ExpectPing(ethernet_host(1), Address(11));
 
+  // Keys that need no other link change in place.
+  SteadyPing ping(ethernet_host(1), Address(11));
   WriteFile(file, before + "priority = 42\n");
-  EXPECT_THAT(gateway()->MustCtl({"reload"}), HasSubstr("replace vPort gw0"));
-  gateway()->WaitUntilActive();
-  EXPECT_THAT(gateway()->MustCtl({"gateway", "show"}), HasSubstr("priority 42"));
-  EXPECT_TRUE(Reaches(ethernet_host(1), Address(11), kPatience, "0.1"));
-  EXPECT_TRUE(Reaches(ipoib_host(1), Address(1), kPatience, "0.1"));
+  EXPECT_EQ(gateway()->MustCtl({"reload"}), "change gateway gw0, in place\n");
+  EXPECT_THAT(gateway()->MustCtl({"gateway", "show"}), AllOf(HasSubstr("priority 42"), HasSubstr("active")));
+  EXPECT_THAT(gateway()->MustCtl({"gateway", "set", "gw0", "stations=9", "neighbors=9", "asks_per_second=7",
+                                  "query_groups=false", "peers=[]", "routers=[\"10.0.0.9\"]", "icmp_source=[\"10.0.0.8\"]"}),
+              Not(HasSubstr("replace")));
+  EXPECT_THAT(gateway()->MustCtl({"reload"}), Not(HasSubstr("replace"))) << "back to the file";
 
   // A second gateway, in another VLAN, leaves the first one alone.
-  SteadyPing ping(ethernet_host(1), Address(11));
   WriteFile(file, absl::StrCat(before, "priority = 42\n[[gateway]]\nname = \"gw1\"\nves = \"red\"\nvlan = 9\npkey = 0x8001\n"));
-  EXPECT_THAT(gateway()->MustCtl({"reload"}), HasSubstr("add vPort gw1"));
+  EXPECT_THAT(gateway()->MustCtl({"reload"}), HasSubstr("add gateway gw1"));
   EXPECT_THAT(gateway()->MustCtl({"gateway", "show"}), HasSubstr("gw1"));
   WriteFile(file, before + "priority = 42\n");
-  EXPECT_THAT(gateway()->MustCtl({"reload"}), HasSubstr("remove vPort gw1"));
+  EXPECT_THAT(gateway()->MustCtl({"reload"}), HasSubstr("remove gateway gw1"));
 
   // The same by commands, saved, and by a drop-in.
-  EXPECT_THAT(gateway()->MustCtl({"gateway", "add", "gw1", "ves=red", "vlan=9", "pkey=0x8001"}), HasSubstr("add vPort gw1"));
+  EXPECT_THAT(gateway()->MustCtl({"gateway", "add", "gw1", "ves=red", "vlan=9", "pkey=0x8001"}), HasSubstr("add gateway gw1"));
   EXPECT_THAT(gateway()->Ctl({"gateway", "set", "gw1", "vlan=0", "pkey=0x8002"}).err, HasSubstr("two are a loop"));
-  EXPECT_THAT(gateway()->MustCtl({"gateway", "set", "gw1", "priority=7"}), HasSubstr("replace vPort gw1"));
+  EXPECT_EQ(gateway()->MustCtl({"gateway", "set", "gw1", "priority=7"}), "change gateway gw1, in place\n");
+  EXPECT_EQ(gateway()->MustCtl({"gateway", "set", "gw1", "vlan=8"}),
+            "replace gateway gw1: it leaves its IPoIB link and joins it again; no traffic for about 2 s\n");
   gateway()->MustCtl({"config", "save"});
   EXPECT_THAT(gateway()->host()->MustRun({"cat", file}), AllOf(HasSubstr("priority = 42"), HasSubstr("priority = 7")));
   gateway()->MustCtl({"gateway", "del", "gw1"});
-  EXPECT_THAT(gateway()->MustCtl({"config", "diff"}), HasSubstr("add vPort gw1"));
+  EXPECT_THAT(gateway()->MustCtl({"config", "diff"}), HasSubstr("add gateway gw1"));
   gateway()->MustCtl({"config", "save"});
   std::filesystem::create_directory(gateway()->directory() + "/eoib-gateway.d");
   WriteFile(gateway()->directory() + "/eoib-gateway.d/gw2.toml",
             "[[gateway]]\nname = \"gw2\"\nves = \"red\"\nvlan = 9\npkey = 0x8001\n");
-  EXPECT_THAT(gateway()->MustCtl({"reload"}), HasSubstr("add vPort gw2"));
+  EXPECT_THAT(gateway()->MustCtl({"reload"}), HasSubstr("add gateway gw2"));
   ping.ExpectNoLoss();
 }
 

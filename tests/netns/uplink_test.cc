@@ -105,6 +105,9 @@ TEST_F(UplinkTest, StationsOfEachSideAreLimited) {
   EXPECT_TRUE(wire.WaitFor(Marked(3)));
   EXPECT_EQ(wire.Count(Marked(2)), 0u);
   EXPECT_THAT(gateway->Ctl({"drops"}).out, HasSubstr("port_mac_limit"));
+  EXPECT_EQ(gateway->MustCtl({"uplink", "set", "up0", "ves_macs=3"}), "change uplink up0, in place\n");
+  tap.Send(from(kB, 4));
+  EXPECT_TRUE(wire.WaitFor(Marked(4)));
   for (uint32_t i = 0; i < 5; ++i) wire.Send(from(MacAddr::FromUint64(0x02'bb'00'00'00'00 + i), 10 + i));
   EXPECT_TRUE(tap.WaitFor(Marked(14)));
   size_t behind = 0;
