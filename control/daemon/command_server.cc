@@ -36,7 +36,9 @@ constexpr size_t kAcceptsPerRun = 16;
 constexpr size_t kMaxUnread = 1 << 20;
 
 absl::Status Error(int error, absl::string_view path) {
-  return absl::ErrnoToStatus(error, absl::StrCat("listen on control socket ", path));
+  const absl::Status status = absl::ErrnoToStatus(error, absl::StrCat("listen on control socket ", path));
+  if (error != EACCES) return status;
+  return absl::Status(status.code(), absl::StrCat(status.message(), "; run it as root, or with a --rundir of your own"));
 }
 
 // Every text ends with a newline, as in unixctl: ovs-appctl prints it without adding one.
