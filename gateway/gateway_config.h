@@ -18,6 +18,7 @@
 
 namespace eoib::gateway {
 
+// The keys of [[gateway]].
 inline constexpr absl::string_view kGatewayKeys[] = {
     "name",       "ves",      "vlan",    "pkey",        "scope",    "priority",  "peers",           "grh",
     "all_groups", "prefixes", "routers", "icmp_source", "stations", "neighbors", "asks_per_second", "query_groups"};
