@@ -135,7 +135,8 @@ TEST_F(UplinkPairTest, HellosOfStrangersAreIgnoredAndCounted) {
   EXPECT_THAT(second()->Show(), HasSubstr("stands by in 0\n"));
 }
 
-// A filter for the frames in which `station` announces itself by ARP or reverse ARP. They have its address as sender and target.
+// A filter for the frames in which `station` announces itself by ARP or reverse ARP. They have its address as sender and
+// target.
 PacketSocket::Filter ArpOf(MacAddr station, uint16_t ethertype, uint8_t operation, uint8_t host) {
   Bytes expected(14 + 28);
   std::fill_n(expected.begin(), 6, uint8_t{0xff});
@@ -154,9 +155,27 @@ PacketSocket::Filter ArpOf(MacAddr station, uint16_t ethertype, uint8_t operatio
   };
 }
 
+// A filter for unsolicited neighbor advertisements to all nodes (RFC 4861 §4.4) of `station` for `ip`: with the override flag,
+// and the station's MAC as target link-layer address.
+PacketSocket::Filter AdvertisementOf(MacAddr station, const Ipv6& ip) {
+  Bytes source(6);
+  station.ToWire(source.data());
+  return [source, ip](const Bytes& frame) {
+    constexpr uint8_t kAllNodes[] = {0x33, 0x33, 0, 0, 0, 1};
+    if (frame.size() < 86 || !std::equal(std::begin(kAllNodes), std::end(kAllNodes), frame.begin())) return false;
+    const auto has = [&frame](size_t at, const auto& bytes) {
+      return std::equal(bytes.begin(), bytes.end(), frame.begin() + static_cast<ptrdiff_t>(at));
+    };
+    const bool is_advertisement =
+        frame[12] == 0x86 && frame[13] == 0xdd && frame[20] == 58 && frame[21] == 255 && frame[54] == 136;
+    return is_advertisement && has(6, source) && has(22, ip) && frame[58] == 0x20 && has(62, ip) && frame[78] == 2 &&
+           has(80, source) && ChecksumErrors(frame).empty();
+  };
+}
+
 TEST_F(UplinkPairTest, StationsOfTheVesAreAdvertisedAfterAFailover) {
   StartPair();
-  // Station A tells its address, B none.
+  // Station A tells its IPv4 address, C its IPv6 address, and B none.
   Bytes announcement(60);
   PacketSocket tap(h1_, "v1"), wire(c1_, "eth0");
   const PacketSocket::Filter arp_of_a = ArpOf(kA, 0x0806, 1, 7);
@@ -167,14 +186,17 @@ TEST_F(UplinkPairTest, StationsOfTheVesAreAdvertisedAfterAFailover) {
   kA.ToWire(&announcement[22]);
   tap.Send(announcement);
   tap.Send(TestFrame(MacAddr::Broadcast(), kB, 1));
+  const MacAddr c = MacAddr::FromUint64(0x02'aa'00'00'00'0c);
+  tap.Send(NeighborSolicitation(c, Ip6("fd00::c"), Ip6("fd00::99")));
   EXPECT_TRUE(wire.WaitFor(arp_of_a)) << "through the first gateway";
-  for (const MacAddr station : {kA, kB}) {
+  for (const MacAddr station : {kA, kB, c}) {
     EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
       return absl::StrContains(second()->MustCtl({"fdb", "show"}), station.ToString());
     }));
   }
   first()->Kill(SIGKILL);
   EXPECT_TRUE(wire.WaitFor(arp_of_a, 2)) << "a gratuitous ARP of the second gateway";
+  EXPECT_TRUE(wire.WaitFor(AdvertisementOf(c, Ip6("fd00::c")))) << "an unsolicited neighbor advertisement";
   EXPECT_TRUE(wire.WaitFor(ArpOf(kB, 0x8035, 3, 0))) << "a reverse ARP request, because its address is not known";
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
     return absl::StrContains(core_->MustRun({"bridge", "fdb", "show", "br", "br0"}), kB.ToString() + " dev p-gw2");
