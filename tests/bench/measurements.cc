@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -150,6 +151,13 @@ double BusySeconds() {
   file >> cpu >> user >> nice >> system >> idle >> iowait >> irq >> softirq;
   if (!file) lab::Die("unexpected content of /proc/stat");
   return (user + nice + system + irq + softirq) / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
+absl::Duration ProcessorTime(pid_t process) {
+  clockid_t clock;
+  timespec time{};
+  if (clock_getcpuclockid(process, &clock) != 0 || clock_gettime(clock, &time) != 0) lab::DieErrno("read a process's time");
+  return absl::DurationFromTimespec(time);
 }
 
 double MedianRoundTrip(lab::Host* from, const std::string& address, int pings) {

@@ -2,10 +2,13 @@
 #ifndef EOIB_TESTS_BENCH_MEASUREMENTS_H_
 #define EOIB_TESTS_BENCH_MEASUREMENTS_H_
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>
 
+#include "absl/time/time.h"
 #include "tests/lab/lab.h"
 
 namespace eoib::bench {
@@ -40,6 +43,8 @@ ResponseTimes RequestAndRespond(lab::Host* from, lab::Host* to, const std::strin
 
 // The processor time that the whole machine has used so far, in seconds.
 double BusySeconds();
+// The same of one process: all of its threads, in user space and in the kernel.
+absl::Duration ProcessorTime(pid_t process);
 
 // The median round trip of `pings` pings, 500 a second, in microseconds.
 double MedianRoundTrip(lab::Host* from, const std::string& address, int pings);

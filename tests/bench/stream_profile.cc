@@ -4,8 +4,6 @@
 //
 // Writes PREFIX.data (perf's), PREFIX.pids (a line "PID ROLE" for each process) and PREFIX.json: the rate, and the processor
 // time of each agent per frame. The environment variable EOIB_BENCH_SECONDS sets the duration.
-#include <time.h>
-
 #include <cstdio>
 #include <fstream>
 #include <string>
@@ -35,11 +33,7 @@ struct Work {
 };
 
 Work WorkOf(Agent* agent) {
-  clockid_t clock;
-  timespec time{};
-  if (clock_getcpuclockid(agent->pid(), &clock) != 0 || clock_gettime(clock, &time) != 0)
-    lab::DieErrno("read a process's time");
-  return {absl::DurationFromTimespec(time), agent->Stat("frames_in")};
+  return {ProcessorTime(agent->pid()), agent->Stat("frames_in")};
 }
 
 // Records all processes on both cores, because the kernel and iperf3 take time, too. The machine may have no hardware

@@ -6,9 +6,13 @@
 //
 // The environment variables EOIB_BENCH_ROUNDS and EOIB_BENCH_SECONDS (of each measurement) set the duration. Veth pairs are the
 // wires; all interfaces of the hosts have the MTU of the VES's interface.
+#include <cstdint>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "tests/bench/measurements.h"
 #include "tests/bench/path_rounds.h"
 #include "tests/bench/report.h"
 #include "tests/lab/agent.h"
@@ -23,6 +27,7 @@ using lab::Host;
 
 constexpr int kMtu = 4074;
 constexpr int kVxlanOverhead = 50;
+constexpr int kPayload = 22;  // with headers of UDP, IPv4 and Ethernet 64 bytes
 
 // More is better, except for rtt.
 constexpr Report::RatioSpec kRatios[] = {
@@ -46,9 +51,41 @@ class UplinkBench {
     }
   }
 
-  void Round(Report* report, int seconds) { MeasurePaths(paths_, seconds, report); }
+  void Round(Report* report, int seconds) {
+    MeasurePaths(paths_, seconds, report);
+    MeasureGateway(report, seconds);
+  }
 
  private:
+  // What the gateway itself uses for a frame of 64 bytes, each way, and so how many of them a processor of its own carries.
+  // The same for a gigabyte of TCP.
+  void MeasureGateway(Report* report, int seconds) {
+    const Path& path = paths_[0];
+    const auto add = [&](const std::string& way, const char* counter, Host* from, Host* to, const std::string& address) {
+      const uint64_t before = Stat(counter);
+      const absl::Duration used = CostOf([&] { DatagramRate(from, to, address, kPayload, seconds); });
+      const double each = absl::ToDoubleMicroseconds(used) / static_cast<double>(Stat(counter) - before);
+      report->Add(absl::StrCat("gateway_frame_", way, " (us)"), each);
+      report->Add(absl::StrCat("gateway_frames_", way, "_per_core (kpps)"), 1e3 / each);
+    };
+    add("to_wire", "to_wire", path.from, path.to, path.to_address);
+    add("from_wire", "from_wire", path.to, path.from, path.from_address);
+    double rate = 0;  // Gb/s
+    const absl::Duration used = CostOf([&] { rate = TcpStream(path.from, path.to, path.to_address, seconds).Finish(); });
+    report->Add("gateway_tcp (CPU s/GB)", absl::ToDoubleSeconds(used) / (rate / 8 * seconds));
+  }
+  absl::Duration CostOf(absl::FunctionRef<void()> work) {
+    const absl::Duration before = ProcessorTime(gateway_.pid());
+    work();
+    return ProcessorTime(gateway_.pid()) - before;
+  }
+  uint64_t Stat(const std::string& name) {
+    const std::string stats = gateway_.MustCtl({"uplink", "stats"}), head = absl::StrCat("  ", name, " ");
+    const size_t at = stats.find(head);
+    if (at == std::string::npos) lab::Die(absl::StrCat("no ", name, " in ", stats));
+    return std::stoull(stats.substr(at + head.size()));
+  }
+
   void AddUplink() {
     appliance_->AddVeth("e1", station_, "eth0", kMtu);
     station_->AddAddress("eth0", "10.0.0.101/24");
