@@ -104,7 +104,8 @@ TEST_F(CommandRegistryTest, HelpExplainsOneCommandOrThoseBelowAName) {
             RunIn(registry_, "help", {"fdb"}));
   EXPECT_EQ(RunIn(registry_, "list-commands", {}), RunIn(registry_, "help", {}));
   EXPECT_EQ(
-      "error: \"fdb shwo\" is not a valid command; did you mean fdb show? (use \"list-commands\" to see a list of valid commands)",
+      "error: \"fdb shwo\" is not a valid command; did you mean fdb show? (use \"list-commands\" to see a list of valid "
+      "commands)",
       RunIn(registry_, "help", {"fdb", "shwo"}));
 }
 

@@ -32,9 +32,7 @@ struct Work {
   uint64_t frames = 0;
 };
 
-Work WorkOf(Agent* agent) {
-  return {ProcessorTime(agent->pid()), agent->Stat("frames_in")};
-}
+Work WorkOf(Agent* agent) { return {ProcessorTime(agent->pid()), agent->Stat("frames_in")}; }
 
 // Records all processes on both cores, because the kernel and iperf3 take time, too. The machine may have no hardware
 // counters, so the clock triggers the samples.

@@ -41,7 +41,8 @@ absl::Status PortSessions::Begin(const std::string& name, const PortResources& r
 absl::Status PortSessions::BeginOwner(SubnetPort* port, const PortResources& resources, const RegistrationRequest& request,
                                       const std::shared_ptr<PortSession>& session) {
   if (port->owner != nullptr) {
-    return absl::AlreadyExistsError(absl::StrCat("register port ", port->name, ": a living process has registered it; stop that one, or use another name"));
+    return absl::AlreadyExistsError(
+        absl::StrCat("register port ", port->name, ": a living process has registered it; stop that one, or use another name"));
   }
   if (absl::Status status = ports_->AssignQpns(port, request.qpns); !status.ok()) return status;
   port->owner = session;
