@@ -32,6 +32,7 @@ class Coalescer {
 
   // By default only TCP is joined.
   void set_joins_udp(bool joins) { joins_udp_ = joins; }
+  bool joins_udp() const { return joins_udp_; }
 
   // Copies `frame` (untagged, with or without padding) if it begins a run or continues the current one. Otherwise returns
   // false: the caller then takes the pending run, and offers the frame again or transmits it by itself.

@@ -129,6 +129,7 @@ NetdevPort::NetdevPort(const std::string& name, UniqueFd netlink, UniqueFd packe
       writer_(socket_.get(), PacketSocketFailure),
       whole_(new uint8_t[kVlanTagSize + kLargestFrame]) {
   writer_.set_joins_udp(takes_udp_super_frames_);
+  writer_.SetUp(false);
 }
 
 absl::StatusOr<std::unique_ptr<NetdevPort>> NetdevPort::Open(const std::string& name) {
@@ -217,7 +218,7 @@ void NetdevPort::Take(const NetdevInfo& info) {
   trouble_ = !info.up        ? absl::StrCat("netdev ", name_, " is down; set it up (ip link set ", name_, " up)")
              : !info.carrier ? absl::StrCat("netdev ", name_, " has no carrier; look at its other end")
                              : "";
-  up_.store(trouble_.empty(), std::memory_order_relaxed);
+  writer_.SetUp(trouble_.empty());
 }
 
 // Binds the socket to a netdev. The filter keeps frames out until the netdev is promiscuous.
@@ -238,7 +239,7 @@ bool NetdevPort::Attach(int index) {
 // The socket stays bound, because a socket that is bound to no netdev would receive from all. The calls fail if the netdev was
 // deleted.
 void NetdevPort::Leave() {
-  up_.store(false, std::memory_order_relaxed);
+  writer_.SetUp(false);
   mtu_.store(0, std::memory_order_relaxed);
   if (index_ == 0) return;
   TakeNothing(socket_.get());
@@ -325,16 +326,6 @@ size_t NetdevPort::Divide(const Arrival& arrival, const Gso& gso, const ScatterL
   if (arrival.tag != 0) InsertTag(frame, arrival.tag);
   const uint32_t tag = arrival.tag_size();
   return DivideSuperFrame({frame - tag, arrival.length + tag}, gso, list.layout(), pool, out);
-}
-
-DropReason NetdevPort::Transmit(const Frame& frame, bool strip_tag) noexcept {
-  if (ABSL_PREDICT_FALSE(!up_.load(std::memory_order_relaxed))) return DropReason::kPortDown;
-  return writer_.Transmit(frame, strip_tag);
-}
-
-DropReason NetdevPort::TransmitLarge(const BufferPool& pool, const Frame& frame, bool strip_tag) noexcept {
-  if (ABSL_PREDICT_FALSE(!up_.load(std::memory_order_relaxed))) return DropReason::kPortDown;
-  return writer_.TransmitLarge(pool, frame, strip_tag);
 }
 
 }  // namespace eoib

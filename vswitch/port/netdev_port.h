@@ -19,6 +19,7 @@
 #include "vswitch/port/netdev.h"
 #include "vswitch/port/port.h"
 #include "vswitch/port/scatter_list.h"
+#include "vswitch/port/vnet_queue.h"
 #include "vswitch/port/vnet_writer.h"
 
 namespace eoib {
@@ -37,16 +38,21 @@ class NetdevPort final : public Port {
   // As of the last Check. The MTU is 0 without the netdev. The worker may call mtu and up, too.
   const std::string& trouble() const { return trouble_; }
   uint32_t mtu() const { return mtu_.load(std::memory_order_relaxed); }
-  bool up() const { return up_.load(std::memory_order_relaxed); }
+  bool up() const { return writer_.up(); }
   // Frames that the kernel dropped because the worker did not read them in time.
   uint64_t overruns() const { return overruns_; }
 
+  // The port for another queue of the VES.
+  std::unique_ptr<Port> MakeQueue() { return std::make_unique<VnetQueue>(this, &writer_); }
+
   int receive_fd() const override { return socket_.get(); }
   size_t Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept override;
-  DropReason Transmit(const Frame& frame, bool strip_tag) noexcept override;
+  DropReason Transmit(const Frame& frame, bool strip_tag) noexcept override { return writer_.Transmit(frame, strip_tag); }
   // The kernel cuts a super-frame itself if the netdev does not take it.
   bool TakesLarge(const Gso& gso) const noexcept override { return gso.type != GsoType::kUdp || takes_udp_super_frames_; }
-  DropReason TransmitLarge(const BufferPool& pool, const Frame& frame, bool strip_tag) noexcept override;
+  DropReason TransmitLarge(const BufferPool& pool, const Frame& frame, bool strip_tag) noexcept override {
+    return writer_.TransmitLarge(pool, frame, strip_tag);
+  }
   size_t Flush(DropReason* reason) noexcept override { return writer_.Flush(reason); }
   // None: the stations are behind the netdev, and have MACs of their own.
   bool FeedsSockets() const noexcept override { return true; }
@@ -79,7 +85,6 @@ class NetdevPort final : public Port {
   const std::unique_ptr<uint8_t[]> spill_bytes_ = std::make_unique_for_overwrite<uint8_t[]>(ScatterList::Spill::kSize);
   ScatterList::Spill spill_{spill_bytes_.get()};
   const std::unique_ptr<uint8_t[]> whole_;  // a super-frame that is to be divided
-  std::atomic<bool> up_{false};
   std::atomic<uint32_t> mtu_{0};
 
   // Control's.

@@ -442,10 +442,15 @@ TEST_F(NetdevPortTest, PortIsDownWithoutCarrier) {
   ASSERT_TRUE(Ip("link set peer0 down"));
   EXPECT_THAT(port_->Check(), HasSubstr("netdev port0 has no carrier"));
   EXPECT_EQ(Transmit(Plain(100)), DropReason::kPortDown);
+  const std::unique_ptr<Port> queue = port_->MakeQueue();  // for another worker
+  const Frame frame = InBuffers(Plain(100));
+  EXPECT_EQ(queue->Transmit(frame, false), DropReason::kPortDown);
   ASSERT_TRUE(Ip("link set peer0 up"));
   EXPECT_EQ(port_->Check(), "");
   peer_ = std::make_unique<Peer>("peer0");  // the kernel gives the former one an error
   EXPECT_TRUE(FramesPassBothWays(peer_.get()));
+  EXPECT_EQ(queue->Transmit(frame, false), DropReason::kNone);
+  pool_->Free(frame.buffer);
 }
 
 TEST_F(NetdevPortTest, NetdevThatIsDeletedIsTakenAgainWhenItReturns) {

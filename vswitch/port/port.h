@@ -22,7 +22,8 @@ struct PortReceiveCounts {
   size_t standby = 0;
 };
 
-// The worker that owns the port calls Receive, Transmit and Flush; control calls the rest.
+// The worker that owns the port calls Receive, Transmit and Flush; control calls the rest. A vPort of a VES with several queues
+// has a port at each of them, which belong to different workers. One worker calls Receive, at its own port.
 class Port {
  public:
   virtual ~Port() = default;

@@ -18,6 +18,7 @@
 #include "vswitch/port/port.h"
 #include "vswitch/port/tap_finder.h"
 #include "vswitch/port/tap_reader.h"
+#include "vswitch/port/vnet_queue.h"
 #include "vswitch/port/vnet_writer.h"
 
 namespace eoib {
@@ -65,6 +66,9 @@ class TapPort final : public Port {
   absl::StatusOr<InterfaceState> QueryInterface() const;
   // A netlink socket in the netdev's namespace.
   absl::StatusOr<UniqueFd> NetlinkBesideNetdev() const;
+
+  // The port for another queue of the VES. README.md ("Several workers") says why the TAP itself has one queue.
+  std::unique_ptr<Port> MakeQueue() { return std::make_unique<VnetQueue>(this, &writer_); }
 
   int receive_fd() const override { return tap_.get(); }
   size_t Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept override;

@@ -385,6 +385,27 @@ TEST_F(TapPortTest, SegmentsOfABatchArriveAsOneFrameInOrder) {
   EXPECT_EQ(KernelReceives(), MakeFrame(50));
 }
 
+// Each worker joins its own frames, and the TAP's limit holds for all.
+TEST_F(TapPortTest, AnotherQueueWritesByItself) {
+  const std::unique_ptr<Port> queue = port_->MakeQueue();
+  Frame segment = InBuffer(MakeSegment(0));
+  segment.checksum = {true, 34, 16};
+  EXPECT_EQ(port_->Transmit(segment, false), DropReason::kNone);  // held back
+  const Frame frame = InBuffer(MakeFrame(50));
+  EXPECT_EQ(queue->Transmit(frame, false), DropReason::kNone);
+  EXPECT_EQ(KernelReceives(), MakeFrame(50));
+  EXPECT_EQ(queue->Transmit(segment, false), DropReason::kNone);
+  DropReason reason;
+  for (Port* port : {queue.get(), static_cast<Port*>(port_.get())}) {
+    EXPECT_EQ(port->Flush(&reason), 0u);
+    EXPECT_EQ(KernelReceives().size(), 14u + 40 + 100) << "joined with nothing";
+  }
+  ASSERT_TRUE(port_->SetMtu(1000).ok());
+  const Frame large = InBuffer(MakeFrame(1005));
+  EXPECT_EQ(queue->Transmit(large, false), DropReason::kPortTooLarge);
+  for (const Frame& each : {segment, frame, large}) pool_->Free(each.buffer);
+}
+
 TEST_F(TapPortTest, LostJoinedFramesAreReported) {
   ifreq request{};
   strcpy(request.ifr_name, "tap0");

@@ -31,7 +31,12 @@ DropReason WithoutTag(const Frame& frame, Transmit transmit) {
 
 }  // namespace
 
+VnetWriter::VnetWriter(const VnetWriter* first) : fd_(first->fd_), reason_of_(first->reason_of_), limits_(first->limits_) {
+  coalescer_.set_joins_udp(first->coalescer_.joins_udp());
+}
+
 DropReason VnetWriter::Transmit(const Frame& frame, bool strip_tag) noexcept {
+  if (ABSL_PREDICT_FALSE(!up())) return DropReason::kPortDown;
   if (ABSL_PREDICT_FALSE(frame.length > largest())) return DropReason::kPortTooLarge;
   if (!strip_tag) {
     if (coalescer_.Add({frame.data, frame.length}, frame.checksum)) return DropReason::kNone;
@@ -49,6 +54,7 @@ DropReason VnetWriter::TransmitLarge(const BufferPool& pool, const Frame& frame,
 
 // The frame is not copied: one writev gathers its buffers. The interface's MTU limits what the frame is cut into.
 DropReason VnetWriter::WriteLarge(const BufferPool& pool, const Frame& frame) noexcept {
+  if (ABSL_PREDICT_FALSE(!up())) return DropReason::kPortDown;
   WriteJoined();  // first, to keep the order of frames
   VnetHeader header = HeaderFor(frame);
   const size_t largest_segment = frame.gso.type == GsoType::kNone ? frame.total() : header.header_length + frame.gso.size;

@@ -1,7 +1,7 @@
 // VnetWriter: writes frames to a descriptor that takes a virtio_net_hdr in front of each, a TAP or a packet socket. It joins
 // segments on the way (Coalescer).
 //
-// For the worker that owns the port. Any thread may call SetLargest.
+// For the worker that owns the port. Any thread may call SetLargest and SetUp.
 #ifndef EOIB_VSWITCH_PORT_VNET_WRITER_H_
 #define EOIB_VSWITCH_PORT_VNET_WRITER_H_
 
@@ -26,13 +26,19 @@ class VnetWriter {
   using ReasonOf = DropReason (*)(int error);
 
   // `fd` stays open as long as the writer lives.
-  VnetWriter(int fd, ReasonOf reason_of) : fd_(fd), reason_of_(reason_of) {}
+  VnetWriter(int fd, ReasonOf reason_of) : fd_(fd), reason_of_(reason_of), limits_(&own_limits_) {}
+  // A writer for another worker, with the descriptor and the limits of `first`, which outlives it. The kernel takes frames that
+  // several threads write at once; only the frames that wait to be joined belong to one thread.
+  explicit VnetWriter(const VnetWriter* first);
 
   // Whether the kernel knows UDP super-frames.
   void set_joins_udp(bool joins) { coalescer_.set_joins_udp(joins); }
   // The largest frame, from the destination MAC on, with its tag. At first 0.
-  void SetLargest(uint32_t bytes) { largest_.store(bytes, std::memory_order_relaxed); }
-  uint32_t largest() const { return largest_.load(std::memory_order_relaxed); }
+  void SetLargest(uint32_t bytes) { own_limits_.largest.store(bytes, std::memory_order_relaxed); }
+  uint32_t largest() const { return limits_->largest.load(std::memory_order_relaxed); }
+  // At first it is up. While it is not, Transmit refuses frames as kPortDown.
+  void SetUp(bool up) { own_limits_.up.store(up, std::memory_order_relaxed); }
+  bool up() const { return limits_->up.load(std::memory_order_relaxed); }
 
   // As those of Port.
   DropReason Transmit(const Frame& frame, bool strip_tag) noexcept;
@@ -43,6 +49,11 @@ class VnetWriter {
   static VnetHeader HeaderFor(const Frame& frame) noexcept;
 
  private:
+  struct Limits {
+    std::atomic<uint32_t> largest{0};
+    std::atomic<bool> up{true};
+  };
+
   DropReason WriteLarge(const BufferPool& pool, const Frame& frame) noexcept;
   void WriteJoined() noexcept;
   DropReason Write(const ChecksumRequest& checksum, absl::Span<const uint8_t> frame, VnetHeader header) noexcept;
@@ -50,7 +61,8 @@ class VnetWriter {
 
   const int fd_;
   const ReasonOf reason_of_;
-  std::atomic<uint32_t> largest_{0};
+  Limits own_limits_;
+  const Limits* const limits_;  // own_limits_, or those of the first writer
   Coalescer coalescer_;
   size_t lost_ = 0;  // joined frames lost in failed writes since the last Flush
   DropReason lost_reason_ = DropReason::kNone;

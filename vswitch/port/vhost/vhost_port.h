@@ -118,7 +118,7 @@ class VhostPort final : public Port, private VhostDevice {
   GuestMemory memory_;
   size_t header_size_ = 12;
   size_t next_pair_ = 0;    // whose turn it is
-  size_t unpublished_ = 0;  // frames since the last Flush. The worker is inside of the gate meanwhile
+  size_t unpublished_ = 0;  // frames since the last Flush. The workers are inside of the gate meanwhile
   DescriptorChain chain_;
   const std::unique_ptr<uint8_t[]> whole_;  // a frame to be divided, or whose checksum is to be finished
 

@@ -43,7 +43,7 @@ struct VhostPort::Taken {
 // ---- From the guest -----------------------------------------------------------------------------------------------------
 
 size_t VhostPort::Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept {
-  if (ABSL_PREDICT_FALSE(faulty_.load(std::memory_order_relaxed) || !gate_.Enter())) {
+  if (ABSL_PREDICT_FALSE(!IsToEnter())) {
     ClearReady();
     return 0;
   }
@@ -52,7 +52,7 @@ size_t VhostPort::Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out,
   if (ABSL_PREDICT_FALSE(announced_.load(std::memory_order_relaxed) != 0)) TakeAnnouncement(&taken);
   Collect(&taken);
   NoteFaults();
-  gate_.Leave();
+  if (unpublished_ == 0) gate_.Leave();
   return taken.frames;
 }
 
@@ -221,7 +221,8 @@ DropReason VhostPort::TransmitLarge(const BufferPool& pool, const Frame& frame, 
   return Write(&pool, frame, strip_tag);
 }
 
-// Between the first frame of a batch and Flush the worker is inside already.
+// Between the first frame of a batch and Flush the worker is inside already. With several workers (LockedPort) one may call
+// Receive, too, while the frames of another one wait for Flush.
 bool VhostPort::IsToEnter() noexcept {
   return !faulty_.load(std::memory_order_relaxed) && (unpublished_ != 0 || gate_.Enter());
 }

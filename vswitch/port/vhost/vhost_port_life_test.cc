@@ -1,11 +1,15 @@
 // The life of a vhost port: faults, messages of the library, migration, and what it says to the operator.
 #include <atomic>
+#include <cstring>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "vswitch/port/locked_port.h"
 #include "vswitch/port/vhost/vhost_port.h"
 #include "vswitch/port/vhost/vhost_port_test_fixture.h"
 
@@ -270,6 +274,81 @@ TEST_F(VhostPortLifeTest, MessagesComeWhileTheWorkerRuns) {
   }
   done.store(true);
   worker.join();
+}
+
+// ---- Several workers --------------------------------------------------------------------------------------------------------
+
+// One worker reads between another one's first frame and its Flush. The library waits for the Flush.
+TEST_F(VhostPortLifeTest, StaysInsideForAnotherWorkersFrames) {
+  Start(kLinux);
+  machine_->Post(8, 2100);
+  machine_->Send(Plain(60));
+  const Frame frame = InBuffers(Plain(60, 1));
+  ASSERT_EQ(port_->Transmit(frame, false), DropReason::kNone);
+  EXPECT_THAT(Receive(), ElementsAre(Plain(60)));
+  std::atomic<bool> parked{false};
+  std::thread library([&] {
+    backend_.device->Park();
+    parked.store(true);
+  });
+  for (int i = 0; i < 1000; ++i) {
+    std::this_thread::yield();
+    EXPECT_FALSE(parked.load());
+  }
+  EXPECT_EQ(port_->Transmit(frame, false), DropReason::kNone);
+  DropReason lost;
+  EXPECT_EQ(port_->Flush(&lost), 0u);
+  library.join();
+  EXPECT_EQ(port_->Transmit(frame, false), DropReason::kPortDown);
+  EXPECT_EQ(machine_->Take().size(), 2u);
+  pool_->Free(frame.buffer);
+}
+
+// Both write, one reads, and the library's messages come at any time. No frame is lost or given twice.
+TEST_F(VhostPortLifeTest, SeveralWorkersTakeTurns) {
+  Start(kLinux);
+  LockedPort first(std::move(port_));
+  const std::unique_ptr<Port> second = first.MakeQueue();
+  std::atomic<bool> done{false};
+  std::atomic<size_t> taken{0}, written{0};
+  const auto work = [&](Port* port, BufferPool* pool) {
+    Frame frame{pool->Allocate(), nullptr, 60};
+    frame.data = pool->Frame(frame.buffer);
+    std::memset(frame.data, 0, frame.length);
+    while (!done.load()) {
+      Frame frames[64];
+      PortReceiveCounts counts;
+      const size_t received = port == &first ? port->Receive(pool, kMtu, absl::MakeSpan(frames), &counts) : 0;
+      for (size_t i = 0; i < received; ++i) pool->Free(frames[i].buffer);
+      taken += received;
+      for (int i = 0; i < 4; ++i) written += port->Transmit(frame, false) == DropReason::kNone;
+      DropReason lost;
+      EXPECT_EQ(port->Flush(&lost), 0u);
+    }
+    pool->Free(frame.buffer);
+  };
+  const auto other_pool = BufferPool::Create(&hca_, hca_.pd(), 256, kMtu).value();
+  std::thread one(work, &first, pool_.get()), other(work, second.get(), other_pool.get());
+  size_t sent = 0, got = 0;
+  for (int i = 0; i < 100 || got < 1000 || taken.load() < 50; ++i) {
+    backend_.device->Park();
+    while (machine_->queue(1)->Take().has_value()) {
+    }
+    got += machine_->Take().size();
+    machine_->Post(machine_->queue(0)->free(), 2100);
+    if (machine_->queue(1)->free() >= 2) {
+      machine_->Send(Plain(60));
+      ++sent;
+    }
+    machine_->Reconfigure();
+    std::this_thread::yield();
+  }
+  done.store(true);
+  one.join();
+  other.join();
+  backend_.device->Park();
+  EXPECT_EQ(got + machine_->Take().size(), written.load());
+  EXPECT_LE(taken.load(), sent);
 }
 
 }  // namespace
