@@ -17,7 +17,7 @@
 #include "control/trace_commands.h"
 #include "control/ves_metrics.h"
 #include "control/vport_commands.h"
-#include "vswitch/worker.h"
+#include "vswitch/workers.h"
 
 namespace eoib {
 namespace {
@@ -26,6 +26,17 @@ std::string HostName(absl::string_view agent) {
   char name[HOST_NAME_MAX + 1] = "";
   gethostname(name, sizeof(name) - 1);
   return absl::StrCat(name, agent.empty() ? "" : "/", agent).substr(0, VPortMessage::kMaxHostName);
+}
+
+// A line for each of several workers.
+std::string WorkersText(const Json& shown) {
+  std::string text;
+  if (!HasValue(shown, "workers") || shown["workers"].size() == 1) return text;
+  for (const Json& worker : shown["workers"]) {
+    absl::StrAppend(&text, "worker ", TextOf(worker, "name"), ": polls ", TextOf(worker, "queue_pairs"), " queue pairs, reads ",
+                    TextOf(worker, "vports"), " vPorts, ", TextOf(worker, "frames"), " frames in\n");
+  }
+  return text;
 }
 
 }  // namespace
@@ -38,7 +49,9 @@ absl::StatusOr<std::unique_ptr<Agent>> Agent::Create(const AgentConfig& config, 
   auto fabric = FabricPort::Open(std::move(hca), loop, clock);
   if (!fabric.ok()) return fabric.status();
   agent->fabric_ = *std::move(fabric);
-  agent->worker_ = data_path != nullptr ? std::move(data_path) : std::make_unique<Worker>();
+  agent->config_.workers = config.workers;
+  agent->has_workers_ = data_path == nullptr;
+  agent->worker_ = data_path != nullptr ? std::move(data_path) : std::make_unique<Workers>(config.workers);
   if (absl::Status status = agent->Open(); !status.ok()) return status;
   if (absl::Status status = agent->Apply(config); !status.ok()) return status;
   return agent;
@@ -67,8 +80,8 @@ absl::Status Agent::Open() {
 absl::StatusOr<std::unique_ptr<Ves>> Agent::MakeVes(const VesConfig& config) {
   std::shared_ptr<uint32_t>& last_version = last_versions_[config.pkey.Full()];
   if (last_version == nullptr) last_version = std::make_shared<uint32_t>(0);
-  return Ves::Create(
-      config, {fabric_->resources(), [this] { fabric_->RebuildSoon(); }, &fdb_budget_, identity_, host_, last_version});
+  return Ves::Create(config, {fabric_->resources(), [this] { fabric_->RebuildSoon(); }, &fdb_budget_, config_.workers, identity_,
+                              host_, last_version});
 }
 
 absl::Status Agent::Watch(Ves* ves) {
@@ -78,7 +91,7 @@ absl::Status Agent::Watch(Ves* ves) {
 }
 
 absl::Status Agent::WatchQueue(Ves* ves, size_t queue) {
-  absl::Status status = worker_->Add(ves->forwarder(queue));
+  absl::Status status = worker_->Add(ves->forwarder(queue), queue);
   status.Update(loop_->Add(ves->punt_fd(queue), EPOLLIN, [ves](uint32_t) { ves->RunPunts(); }));
   return status;
 }
@@ -90,15 +103,9 @@ void Agent::Unwatch(Ves* ves) {
   }
 }
 
-absl::Status Agent::AddPort(Ves* ves, uint32_t port) {
-  absl::Status status;
-  for (size_t queue = 0; queue < ves->queues(); ++queue) status.Update(worker_->AddPort(ves->forwarder(queue), port));
-  return status;
-}
+absl::Status Agent::AddPort(Ves* ves, uint32_t port) { return worker_->AddPort(ves->forwarders(), port); }
 
-void Agent::RemovePort(Ves* ves, uint32_t port) {
-  for (size_t queue = 0; queue < ves->queues(); ++queue) worker_->RemovePort(ves->forwarder(queue), port);
-}
+void Agent::RemovePort(Ves* ves, uint32_t port) { worker_->RemovePort(ves->forwarders(), port); }
 
 // Only VESes have forwarders on the worker. Other clients (IPoIB links) poll their own endpoints.
 absl::Status Agent::WatchEndpointOf(const FabricPortClient* client) {
@@ -171,12 +178,32 @@ absl::StatusOr<std::vector<Ves*>> Agent::FindVeses(const std::string& name) cons
 
 // ---- Commands ---------------------------------------------------------------------------------------------------------
 
+// Empty if a program runs the forwarders.
+Json Agent::WorkersJson() const {
+  Json workers = Json::array();
+  for (size_t worker = 0; has_workers_ && worker < config_.workers; ++worker) {
+    const std::string name = Workers::NameOf(worker);
+    size_t queues = 0, vports = 0;
+    uint64_t frames = 0;
+    for (const std::unique_ptr<Ves>& ves : veses_) {
+      if (ves->queues() <= worker) continue;
+      ++queues;
+      frames += ves->forwarder(worker)->counters().frames_in.value();
+      vports += std::count_if(ves->vports().begin(), ves->vports().end(),
+                              [&](const VPort& vport) { return Workers::ReaderOf(vport.index, ves->queues()) == worker; });
+    }
+    workers.push_back({{"name", name}, {"queue_pairs", queues}, {"vports", vports}, {"frames", frames}});
+  }
+  return workers;
+}
+
 Answer Agent::Show() const {
   Json json = fabric_->ToJson();
+  if (Json workers = WorkersJson(); !workers.empty()) json["workers"] = std::move(workers);
   json["veses"] = Json::array();
   for (const std::unique_ptr<Ves>& ves : veses_) json["veses"].push_back(VesJson(*ves));
   return Answer(json, [](const Json& shown) {
-    std::string text = FabricPort::ShowText(shown);
+    std::string text = absl::StrCat(FabricPort::ShowText(shown), WorkersText(shown));
     for (const Json& ves : shown["veses"]) text += VesText(ves);
     return text;
   });
@@ -227,6 +254,10 @@ void Agent::Collect(MetricSet* metrics) const {
   metrics->Info("agent", "the agent's id in the vPort protocol, its host and its HCA port",
                 {{"id", identity_.id.ToString()}, {"host", host_}, {"hca", hca.name()}});
   CollectHca(hca, metrics);
+  for (const Json& worker : WorkersJson()) {
+    metrics->Counter("worker_frames", "frames that a thread has handled, from interfaces, fabric and control",
+                     {{"worker", TextOf(worker, "name")}}, worker["frames"].get<uint64_t>());
+  }
   for (const std::unique_ptr<Ves>& ves : veses_) CollectVes(*ves, metrics);
 }
 

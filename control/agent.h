@@ -1,7 +1,7 @@
-// Agent: the switch on one host: one HCA port, the VESes on it, their vPorts, one worker, and the operator's commands.
+// Agent: the switch on one host: one HCA port, the VESes on it, their vPorts, the workers, and the operator's commands.
 // eoibd_main.cc is the process around it.
 //
-// Threads: the control thread, which runs the EventLoop, calls everything. The agent runs its worker thread from Start to
+// Threads: the control thread, which runs the EventLoop, calls everything. The agent runs its worker threads from Start to
 // Stop.
 #ifndef EOIB_CONTROL_AGENT_H_
 #define EOIB_CONTROL_AGENT_H_
@@ -41,8 +41,8 @@ class Agent final {
   // Opens everything that `config` names, or nothing: a failure leaves no interface behind. A missing link, subnet manager or
   // P_Key is no failure: the VES waits for it without carrier. `state`, `loop` and `clock` outlive the agent. `state` may be
   // null: then the agent has a new id, the configuration names all MACs, and nothing is saved. `data_path` runs the
-  // forwarders; null: a worker of the agent's own. Peers show the name of the host, or HOST/NAME with a `name`, which tells
-  // several agents of a host apart.
+  // forwarders; null: `config.workers` of the agent's own. Peers show the name of the host, or HOST/NAME with a `name`, which
+  // tells several agents of a host apart. Each queue of a VES runs on a worker of its own.
   static absl::StatusOr<std::unique_ptr<Agent>> Create(const AgentConfig& config, std::unique_ptr<Hca> hca, StateDir* state,
                                                        const PortFactory& make_port, EventLoop* loop, const Clock* clock,
                                                        std::unique_ptr<DataPath> data_path = nullptr,
@@ -51,7 +51,7 @@ class Agent final {
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
 
-  // Starts the worker and joins the groups.
+  // Starts the workers and joins the groups.
   void Start();
   // The loop calls `on_fatal` once when the HCA is lost; only a new agent can go on. Call before Start.
   void OnFatal(std::function<void(const std::string& why)> on_fatal) { fabric_->OnFatal(std::move(on_fatal)); }
@@ -64,13 +64,13 @@ class Agent final {
   void RestoreSavedMacs();
 
   // Brings the agent from its present configuration to `next`, or leaves everything as it was: an error says why. Untouched
-  // vPorts go on; ConfigDiff says which are touched.
-  absl::Status Apply(const AgentConfig& next);
+  // vPorts go on; ConfigDiff says which are touched. The number of workers stays.
+  absl::Status Apply(const AgentConfig& wanted);
   const AgentConfig& config() const { return config_; }
 
   // For the service manager's status line: "VESes joined: 1 of 2; vPorts: 14".
   std::string StatusLine() const;
-  // Whether the worker has taken a turn since the last call, which wakes it for the next one.
+  // Whether each worker has taken a turn since the last call, which wakes it for the next one.
   bool MakesProgress() { return worker_->MakesProgress(); }
 
   // show, fdb/..., peers, vport/list, stats, drops, hca, capture/start, capture/stop. The registry must not run them after the
@@ -123,6 +123,7 @@ class Agent final {
   absl::Status WatchEndpointOf(const FabricPortClient* client);
   absl::StatusOr<std::vector<Ves*>> FindVeses(const std::string& name) const;
   Answer Show() const;
+  Json WorkersJson() const;
   void Collect(MetricSet* metrics) const;
   absl::StatusOr<CaptureFilter::VPort> FindCaptureFilter(const std::string& name) const;
 
@@ -137,6 +138,7 @@ class Agent final {
   FdbBudget fdb_budget_;
   std::vector<std::unique_ptr<Ves>> veses_;
   std::unique_ptr<DataPath> worker_;
+  bool has_workers_ = false;  // worker_ is Workers
   EventLoop::TimerId lost_timer_ = 0;
   absl::Time look_for_lost_at_ = absl::InfiniteFuture();
   bool started_ = false;  // between Start and Stop: the worker runs

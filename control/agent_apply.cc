@@ -38,8 +38,11 @@ Ves* Agent::FindVPort(const std::string& name, const VPort** vport) const {
   return nullptr;
 }
 
-absl::Status Agent::Apply(const AgentConfig& next) {
+// A queue of a VES cannot be given up, and a port that is open may be one for a single worker. So the number of workers stays.
+absl::Status Agent::Apply(const AgentConfig& wanted) {
   const AgentConfig before = config_;
+  AgentConfig next = wanted;
+  next.workers = before.workers;
   const absl::Status status = ChangeTo(next);
   // It may have failed half-way, if the directory is full or an interface could not be made again.
   if (!status.ok() && !ConfigDiff::Between(config_, before).empty()) GoBackTo(before);
@@ -192,7 +195,7 @@ void Agent::ExchangeVeses(Change* change) {
 absl::Status Agent::AddQueues(const Change& change) {
   for (const std::string& name : change.diff.veses.changed) {
     Ves* const ves = FindVes(name);
-    while (ves->queues() < Ves::QueuesOf(ves->config())) {
+    while (ves->queues() < ves->WantedQueues()) {
       if (absl::Status status = ves->AddQueue(); !status.ok()) return status;
       if (absl::Status status = WatchQueue(ves, ves->queues() - 1); !status.ok()) return status;
     }
@@ -266,6 +269,7 @@ void Agent::RemakeLostInterfaces() {
 
 AgentConfig Agent::PresentConfig() const {
   AgentConfig config;
+  config.workers = config_.workers;
   for (const std::unique_ptr<Ves>& ves : veses_) {
     config.veses.push_back(ves->config());
     for (const VPort& vport : ves->vports()) config.vports.push_back(vport.config);

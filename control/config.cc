@@ -316,10 +316,13 @@ void CheckVPortsDiffer(const std::vector<VPortConfig>& vports, Mistakes* mistake
 AgentConfig ReadRoot(const toml::table& root, const ConfigExtension& extension, Mistakes* mistakes) {
   AgentConfig config;
   std::vector<std::string> keys = {"ves", "vport", "fdb_limit"};
+  if (extension.has_workers) keys.push_back("workers");
   keys.insert(keys.end(), extension.tables.begin(), extension.tables.end());
   CheckKeys(root, "", keys, mistakes);
-  if (const auto limit = TableReader(root, "", mistakes).Integer("fdb_limit", 1, kMaxFdbLimit, " MAC addresses")) {
-    config.fdb_limit = *limit;
+  const TableReader reader(root, "", mistakes);
+  if (const auto limit = reader.Integer("fdb_limit", 1, kMaxFdbLimit, " MAC addresses")) config.fdb_limit = *limit;
+  if (extension.has_workers) {
+    config.workers = static_cast<size_t>(reader.Integer("workers", 1, AgentConfig::kMostWorkers, " threads").value_or(1));
   }
   for (const toml::table* table : Tables(root, "ves", mistakes)) config.veses.push_back(VesReader(*table, mistakes).Read());
   CheckVesesDiffer(config.veses, mistakes);
@@ -343,7 +346,7 @@ absl::StatusOr<AgentConfig> ParseConfig(absl::string_view toml, absl::string_vie
 }
 
 absl::StatusOr<AgentConfig> ParseConfig(const ConfigText& config) {
-  return ParseConfigWith(config, {{}, kExample, [](const toml::table&, AgentConfig*, Mistakes*) {}});
+  return ParseConfigWith(config, {{}, kExample, [](const toml::table&, AgentConfig*, Mistakes*) {}, /*has_workers=*/true});
 }
 
 absl::StatusOr<ConfigText> LoadConfigText(const std::string& path) { return ConfigText::Load(path, kExample); }

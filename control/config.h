@@ -60,7 +60,7 @@ struct VesConfig {
   size_t fdb_limit = 65536;                    // MACs of the VES
   absl::optional<size_t> vport_fdb_limit;      // of each vPort, local or remote; default: only the VES's limit
   FloodMode flood = FloodMode::kGroup;         // "flood = \"group\"" or "replicate", which needs `announce`
-  size_t queues = 1;                           // of its queue pair, each with a forwarder; not in the file
+  size_t queues = 1;                           // each with a queue pair and a forwarder; not in the file. See `workers`
   bool announce = true;                        // speak the vPort protocol; false: be learned from traffic only
   MoveDamper::Options damping;                 // "move_damping", "damping_moves", "damping_window", "damping_freeze"
   int line = 0;                                // of its table in the file
@@ -101,9 +101,12 @@ struct VPortConfig {
 };
 
 struct AgentConfig {
+  static constexpr size_t kMostWorkers = 8;  // an agent announces at most so many queue pairs of a VES
+
   std::vector<VesConfig> veses;
   std::vector<VPortConfig> vports;
   absl::optional<size_t> fdb_limit;  // MACs of all VESes together; default: only the limits of the VESes
+  size_t workers = 1;                // threads that forward; a VES has a queue for each. A running agent keeps their number
 };
 
 // `source` is the file's name in messages. kInvalidArgument: "eoibd.toml:12: ...", one line for each mistake.

@@ -122,6 +122,9 @@ ConfigDiff ConfigDiff::Between(const AgentConfig& before, const AgentConfig& aft
   }
   diff.fdb_limit = before.fdb_limit != after.fdb_limit;
   if (diff.fdb_limit) absl::StrAppend(&diff.text, "change fdb_limit of the host\n");
+  if (before.workers != after.workers) {
+    absl::StrAppend(&diff.text, "keep workers = ", before.workers, ": restart the agent for workers = ", after.workers, "\n");
+  }
   DescribeRemoved(before.veses, diff.veses, &diff.text);
   Describe(after.veses, diff.veses, &diff.text);
   DescribeRemoved(before.vports, diff.vports, &diff.text);

@@ -23,6 +23,7 @@ struct ConfigExtension {
   std::string example;              // a minimal file, for the message that there is none
   // Reads those tables. The VESes and vPorts of `config` have been read; it may add vPorts.
   std::function<void(const toml::table& root, AgentConfig* config, Mistakes* mistakes)> read;
+  bool has_workers = false;  // the program may have several workers
 };
 
 // As ParseConfig.

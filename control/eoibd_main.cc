@@ -69,6 +69,7 @@ absl::StatusOr<VPort> TapMaker::Make(const VPortConfig& config, MacAddr mac, int
   VPort vport;
   vport.config = config;
   vport.port = *std::move(opened);
+  vport.make_queue = [tap] { return tap->MakeQueue(); };
   vport.is_new = tap->is_new();
   vport.set_mtu = [tap](int bytes) { return tap->SetMtu(bytes); };
   vport.set_link = [tap](bool up) { return tap->SetLinkUp(up); };
@@ -109,6 +110,7 @@ VPort MakeTest(const VPortConfig& config, MacAddr mac) {
   VPort vport;
   vport.config = config;
   vport.port = std::make_unique<DiscardPort>(mac);
+  vport.make_queue = [mac] { return std::make_unique<DiscardPort>(mac); };
   vport.set_mtu = [](int) { return absl::OkStatus(); };
   vport.set_link = [](bool) { return absl::OkStatus(); };
   return vport;
@@ -122,7 +124,7 @@ absl::StatusOr<std::unique_ptr<Agent>> MakeAgent(const AgentConfig& config, Daem
                                      FabricPort*) -> absl::StatusOr<VPort> {
     if (vport.type == "test") return MakeTest(vport, mac);
     if (vport.type == "netdev") return MakeNetdevVPort(vport);
-    if (vport.type == "vhost-user") return MakeVhostVPort(vport);
+    if (vport.type == "vhost-user") return MakeVhostVPort(vport, ves.workers());
     return tap_maker.Make(vport, mac, mtu, ves.config().SendsSegments());
   };
   return Agent::Create(config, *std::move(hca), state, make_port, daemon->loop(), daemon->clock(), nullptr, FLAGS_name);

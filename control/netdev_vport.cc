@@ -31,6 +31,7 @@ absl::StatusOr<VPort> MakeNetdevVPort(const VPortConfig& config) {
   VPort vport;
   vport.config = config;
   vport.port = *std::move(opened);
+  vport.make_queue = [port] { return port->MakeQueue(); };
   vport.set_mtu = [](int) { return absl::OkStatus(); };
   vport.set_link = [](bool) { return absl::OkStatus(); };
   vport.check = [port] { return port->Check(); };

@@ -103,7 +103,7 @@ absl::StatusOr<std::unique_ptr<Ves>> Ves::Create(const VesConfig& config, const 
                                                                              ves->protocol_.get(), context.fabric.clock});
   ves->MakeGroup(ves->forwarding_.flood_mgid);
   if (absl::Status status = ves->Rebuild(); !status.ok()) return status;
-  while (ves->queues() < QueuesOf(config)) {
+  while (ves->queues() < ves->WantedQueues()) {
     if (absl::Status status = ves->AddQueue(); !status.ok()) return status;
   }
   return ves;

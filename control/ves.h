@@ -57,6 +57,7 @@ class Ves final : public FabricPortClient {
     FabricPort::Resources fabric;
     std::function<void()> on_lost = [] {};  // the worker found that the queue pair has failed, so NeedsRebuild
     FdbBudget* fdb_budget = nullptr;        // the host's; null: only the VES's own limit applies
+    size_t workers = 1;                     // of the agent; each runs a queue of the VES
     AgentIdentity identity = {};
     std::string host = {};  // its name, for the operators of other hosts
     std::shared_ptr<uint32_t> last_version = nullptr;  // of this agent's state in the VES, see OwnAgent
@@ -85,8 +86,8 @@ class Ves final : public FabricPortClient {
   // While the worker does not run. Flushes what is behind the vPort, tells the other agents, and returns it, with its
   // interface.
   VPort RemoveVPort(const std::string& name);
-  // The number of queues that a VES with this configuration has. One that runs does not give queues up.
-  static size_t QueuesOf(const VesConfig& config);
+  // The number of queues that the VES is to have. It does not give queues up.
+  size_t WantedQueues() const;
   // Adds a queue, while the worker does not run. All vPorts have make_queue. After an error there is none more.
   absl::Status AddQueue();
   // Takes over the keys of `config` that change in place (ConfigDiff), while the worker does not run.
@@ -112,6 +113,7 @@ class Ves final : public FabricPortClient {
   bool has_queue_pair() const override { return queue_pair().get() != nullptr; }
   absl::Status Rebuild() override;
 
+  size_t workers() const { return context_.workers; }
   size_t queues() const { return queues_.size(); }
   // Readable when the forwarder of a queue has punted; then call RunPunts, which may find that the VES NeedsRebuild.
   int punt_fd(size_t queue) const { return queues_[queue]->punts.fd(); }
@@ -121,6 +123,9 @@ class Ves final : public FabricPortClient {
   const VesConfig& config() const { return config_; }
   const std::vector<VPort>& vports() const { return vports_; }  // in the order of their indexes
   Forwarder* forwarder(size_t queue = 0) { return queues_[queue]->forwarder.get(); }
+  std::vector<Forwarder*> forwarders() const;  // in the order of the queues
+  // The name of the worker that reads a vPort's interface; empty if the agent has one worker.
+  std::string ReaderOf(const VPort& vport) const;
   const Forwarder& forwarder() const { return *queues_.front()->forwarder; }
   // Sums over all queues.
   ForwarderCounters counters() const;

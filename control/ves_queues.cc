@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "control/ves.h"
 #include "vswitch/base/check.h"
+#include "vswitch/workers.h"
 
 namespace eoib {
 namespace {
@@ -19,11 +20,14 @@ constexpr size_t kBuffers =
 // Sized for the largest InfiniBand MTU, not the port's present one: the port may come up with a larger MTU later.
 const size_t kLargestFrame = MtuBytes(static_cast<uint8_t>(IbMtu::k4096)) - kEoibHeaderSize;
 
+static_assert(AgentConfig::kMostWorkers == Ves::kMaxQueues);
+
 }  // namespace
 
 // A flood list has one reader, and a peer that hears no announcement would take the queues for hosts between which MACs move.
-size_t Ves::QueuesOf(const VesConfig& config) {
-  return config.flood == FloodMode::kReplicate || !config.announce ? 1 : std::clamp<size_t>(config.queues, 1, kMaxQueues);
+size_t Ves::WantedQueues() const {
+  if (config_.flood == FloodMode::kReplicate || !config_.announce) return 1;
+  return std::clamp<size_t>(std::max(config_.queues, context_.workers), 1, kMaxQueues);
 }
 
 // A queue without a queue pair and ports.
@@ -92,12 +96,22 @@ void Ves::AddToFurtherQueues(VPort* vport) {
     if (vport->index < further.ports().size() && further.ports()[vport->index].port != nullptr) continue;
     EOIB_CHECK(vport->make_queue != nullptr);
     if (vport->further_ports.size() < number) vport->further_ports.push_back(vport->make_queue());
-    further.AddFurtherPort(vport->index, first.vport, vport->further_ports[number - 1].get(), vport->config.vlan, pinned);
+    further.AddFurtherPort(vport->index, first, vport->further_ports[number - 1].get(), pinned);
   }
 }
 
 void Ves::RemoveFromQueues(uint32_t index) {
   for (auto queue = queues_.rbegin(); queue != queues_.rend(); ++queue) (*queue)->forwarder->RemovePort(index);
+}
+
+std::vector<Forwarder*> Ves::forwarders() const {
+  std::vector<Forwarder*> all;
+  for (const auto& queue : queues_) all.push_back(queue->forwarder.get());
+  return all;
+}
+
+std::string Ves::ReaderOf(const VPort& vport) const {
+  return context_.workers == 1 ? "" : Workers::NameOf(Workers::ReaderOf(vport.index, queues()));
 }
 
 void Ves::RetryHeld() {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "vswitch/port/locked_port.h"
 #include "vswitch/port/vhost/vhost_library.h"
 #include "vswitch/port/vhost/vhost_port.h"
 
@@ -16,7 +17,7 @@ absl::Status OfVPort(const VPortConfig& config, const absl::Status& status) {
 
 }  // namespace
 
-absl::StatusOr<VPort> MakeVhostVPort(const VPortConfig& config) {
+absl::StatusOr<VPort> MakeVhostVPort(const VPortConfig& config, size_t workers) {
   const absl::StatusOr<VhostBackend*> library = LoadVhostLibrary();
   if (!library.ok()) return OfVPort(config, library.status());
   auto opened = VhostPort::Open({.socket = config.socket, .server = !config.connects}, *library);
@@ -24,7 +25,13 @@ absl::StatusOr<VPort> MakeVhostVPort(const VPortConfig& config) {
   VhostPort* const port = opened->get();
   VPort vport;
   vport.config = config;
-  vport.port = *std::move(opened);
+  if (workers == 1) {
+    vport.port = *std::move(opened);
+  } else {
+    auto locked = std::make_unique<LockedPort>(*std::move(opened));
+    vport.make_queue = [first = locked.get()] { return first->MakeQueue(); };
+    vport.port = std::move(locked);
+  }
   vport.set_mtu = [port](int mtu) {
     port->SetMtu(mtu);
     return absl::OkStatus();

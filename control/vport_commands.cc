@@ -171,6 +171,7 @@ Json VPortJson(const Ves& ves, const VPort& vport, const VPortPeers& peers) {
   }
   if (vport.describe != nullptr) json["netdev"] = vport.describe(ves.forwarder().mtu());
   if (vport.query_interface != nullptr) json["interface"] = InterfaceJson(vport);
+  if (const std::string worker = ves.ReaderOf(vport); !worker.empty()) json["worker"] = worker;
   json["peers"] = peers.CountOf(vport);
   json["macs"] = ves.fdb().Held(ves.forwarder().ports()[vport.index].vport);
   if (!vport.trouble.empty()) json["trouble"] = vport.trouble;
@@ -184,7 +185,8 @@ std::string VPortText(const Json& vport) {
   return absl::StrCat(
       "vPort ", name, ": ", type, VlansText(vport),
       HasValue(vport, "interface") && !HasValue(vport, "trouble") ? InterfaceText(vport["interface"], name) : "", ", ",
-      TextOf(vport, "peers"), " peers", HasValue(vport, "trouble") ? ": " : "", TextOf(vport, "trouble"), "\n");
+      TextOf(vport, "peers"), " peers", HasValue(vport, "worker") ? ", " : "", TextOf(vport, "worker"),
+      HasValue(vport, "trouble") ? ": " : "", TextOf(vport, "trouble"), "\n");
 }
 
 Json VPortCounters(const Ves& ves, const VPort& vport) {

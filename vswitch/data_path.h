@@ -1,14 +1,16 @@
-// DataPath: what runs forwarders. Worker does so on a thread of its own; a program that embeds the switch runs them on its
+// DataPath: what runs forwarders. Workers does so on threads of its own; a program that embeds the switch runs them on its
 // threads (control/embed/polled_path.h).
 //
 // The control thread calls everything. While the data path is stopped, as it is at first, no thread works with a forwarder.
 #ifndef EOIB_VSWITCH_DATA_PATH_H_
 #define EOIB_VSWITCH_DATA_PATH_H_
 
+#include <cstddef>
 #include <cstdint>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "vswitch/forwarder.h"
 
 namespace eoib {
@@ -17,13 +19,14 @@ class DataPath {
  public:
   virtual ~DataPath() = default;
 
-  // Call these while stopped. `forwarder` may have no endpoint yet. It stays valid until it is removed, and its ports until
-  // they are.
-  virtual absl::Status Add(Forwarder* forwarder) = 0;
+  // Call these while stopped. `forwarder` is that of a queue of its VES, by the number of the queue. It may have no endpoint
+  // yet. It stays valid until it is removed, and its ports until they are.
+  virtual absl::Status Add(Forwarder* forwarder, size_t queue) = 0;
   virtual void Remove(const Forwarder* forwarder) = 0;
-  // `port`, an index, was added to `forwarder` after this was added; or is about to be removed from it.
-  virtual absl::Status AddPort(Forwarder* forwarder, uint32_t port) = 0;
-  virtual void RemovePort(const Forwarder* forwarder, uint32_t port) = 0;
+  // `port`, an index, was added to all forwarders of a VES, in the order of their queues, after these were added; or is about
+  // to be removed from them.
+  virtual absl::Status AddPort(absl::Span<Forwarder* const> queues, uint32_t port) = 0;
+  virtual void RemovePort(absl::Span<Forwarder* const> queues, uint32_t port) = 0;
   // Call it while stopped, after an added forwarder changed its endpoint and the former one was destroyed.
   virtual absl::Status WatchEndpointOf(const Forwarder* forwarder) = 0;
   // May be called again after Stop.
@@ -33,8 +36,8 @@ class DataPath {
   // For a watchdog: whether there was a turn since the last call, which causes the next one. True while stopped.
   virtual bool MakesProgress() = 0;
 
- protected:
-  // The messages that control queued before Stop still leave, unless the fabric does not take them in time. Frames wait.
+  // For a thread that ends a forwarder's run: sends the messages that control queued before Stop, unless the fabric does not
+  // take them in time. Frames wait.
   static void SendLast(Forwarder* forwarder);
 };
 

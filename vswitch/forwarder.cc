@@ -52,13 +52,15 @@ uint32_t Forwarder::AddPort(Port* port, const VlanPolicy& vlan, MacAddr pinned) 
   return index;
 }
 
-void Forwarder::AddFurtherPort(uint32_t index, VPortId vport, Port* port, const VlanPolicy& vlan, MacAddr pinned) {
+void Forwarder::AddFurtherPort(uint32_t index, const LocalPort& first, Port* port, MacAddr pinned) {
   while (ports_.size() <= index) ports_.push_back(NoPort());
-  ports_[index].port = port;
-  ports_[index].vlan = vlan;
-  ports_[index].vport = vport;
-  ports_[index].is_further = true;
-  if (!pinned.IsZero()) learner_.Pin(pinned, vport, vlan);
+  LocalPort& local = ports_[index];
+  local.port = port;
+  local.vlan = first.vlan;
+  local.vport = first.vport;
+  local.has_stations = first.has_stations;
+  local.is_further = true;
+  if (!pinned.IsZero()) learner_.Pin(pinned, local.vport, local.vlan);
 }
 
 void Forwarder::RemovePort(uint32_t index) {
@@ -311,8 +313,9 @@ void Forwarder::Canonicalise() {
 }
 
 void Forwarder::LearnLocal(LocalPort* port) {
-  // A later port-down then has something to flush (CountLost).
-  port->has_stations = true;
+  // A later port-down then has something to flush (CountLost). Writes only what is new: the line is shared by all queues.
+  std::atomic<bool>& has_stations = *port->has_stations;
+  if (ABSL_PREDICT_FALSE(!has_stations.load(std::memory_order_relaxed))) has_stations.store(true, std::memory_order_relaxed);
   if (ABSL_PREDICT_FALSE(learner_.LearnLocal(port->vport, &batch_))) DropImpostors();
   Passed(Stage::kLearn);
 }
@@ -478,9 +481,9 @@ void Forwarder::FlushToPort(LocalPort* port) {
 void Forwarder::CountLost(LocalPort* port, size_t frames, DropReason reason) {
   counters_.drop(reason).Add(frames);
   port->counters->dropped.Add(frames);
-  if (reason != DropReason::kPortDown || !port->has_stations) return;
+  if (reason != DropReason::kPortDown || !port->has_stations->load(std::memory_order_relaxed)) return;
+  if (!port->has_stations->exchange(false, std::memory_order_relaxed)) return;
   fdb_->FlushLearned(port->vport);
-  port->has_stations = false;
   control_.ReportPortDown(port->vport);
 }
 

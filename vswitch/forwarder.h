@@ -51,8 +51,9 @@ struct LocalPort {
   // In the current batch: frames that the port took, and their bytes.
   size_t taken = 0;
   size_t taken_bytes = 0;
-  bool has_stations = false;  // MACs may have been learned behind it
-  bool is_further = false;    // the vPort belongs to the forwarder of its first queue
+  // MACs may have been learned behind it. The queues of a vPort share it: one learns what another one has to flush.
+  std::shared_ptr<std::atomic<bool>> has_stations = std::make_shared<std::atomic<bool>>(false);
+  bool is_further = false;  // the vPort belongs to the forwarder of its first queue
 };
 
 class Forwarder {
@@ -96,13 +97,13 @@ class Forwarder {
   // While no worker runs. Returns the port's index. In the VLANs that the port carries, a frame with source `pinned` from
   // anywhere else is dropped; a zero MAC pins nothing.
   uint32_t AddPort(Port* port, const VlanPolicy& vlan, MacAddr pinned = MacAddr());
-  // While no worker runs. Adds the port of another queue of a vPort, with the index and the vPort that the first queue's
-  // forwarder gave it. Remove it before that.
-  void AddFurtherPort(uint32_t index, VPortId vport, Port* port, const VlanPolicy& vlan, MacAddr pinned);
+  // While no worker runs. Adds the port of another queue of a vPort, which has this index and is `first` at the first queue's
+  // forwarder. Remove it before that.
+  void AddFurtherPort(uint32_t index, const LocalPort& first, Port* port, MacAddr pinned);
   // While no worker runs. Flushes all that the FDB has of the port, and frees its index. Control has handled all punts.
   void RemovePort(uint32_t index);
   // While no worker runs: the FDB has MACs behind the port that were not learned here.
-  void NoteStations(uint32_t index) { ports_[index].has_stations = true; }
+  void NoteStations(uint32_t index) { ports_[index].has_stations->store(true, std::memory_order_relaxed); }
   // While no worker runs: the VLANs of the VES and the groups that it forwards, in place of those of the options.
   void SetAdmission(const VlanSet& vlans, uint16_t group_fwd_mask);
   // For the worker: reports each stage to `probe` from now on; null: to none. `probe` must outlive its use.

@@ -1,5 +1,6 @@
 #include "vswitch/worker.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -7,17 +8,20 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
 #include "vswitch/base/clock.h"
 #include "vswitch/base/event_fd.h"
+#include "vswitch/data_path.h"
 
 namespace eoib {
 
-Worker::Worker()
-    : epoll_(epoll_create1(EPOLL_CLOEXEC)),
+Worker::Worker(std::string name)
+    : name_(std::move(name)),
+      epoll_(epoll_create1(EPOLL_CLOEXEC)),
       stop_event_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       watchdog_event_(MakeEventFd()) {
   Watch(stop_event_.get(), {Source::kStop}).IgnoreError();
@@ -108,14 +112,23 @@ void Worker::Start() {
   // Posts receives before control can announce this agent.
   for (Forwarder* forwarder : forwarders_) forwarder->PollFabric();
   thread_ = std::thread([this] { Run(); });
+  pthread_setname_np(thread_.native_handle(), name_.c_str());
 }
 
-void Worker::Stop(absl::Duration backlog) {
+void Worker::BeginStop(absl::Duration backlog) {
   if (!thread_.joinable()) return;
   stop_by_ = clock_.Now() + backlog;
   stopping_.store(true);
   RingEventFd(stop_event_.get());
-  thread_.join();
+}
+
+void Worker::Join() {
+  if (thread_.joinable()) thread_.join();
+}
+
+void Worker::Stop(absl::Duration backlog) {
+  BeginStop(backlog);
+  Join();
 }
 
 bool Worker::IsToStop(bool busy) const {
@@ -140,7 +153,7 @@ void Worker::Run() {
     }
     busy = Turn(busy ? 0 : SleepMilliseconds()) || (busy && PollBeforeSleep());
   }
-  for (Forwarder* forwarder : forwarders_) SendLast(forwarder);
+  for (Forwarder* forwarder : forwarders_) DataPath::SendLast(forwarder);
 }
 
 // The receive buffer of a socket would overflow while its program waits for this processor. Linux 6.18 makes a program that

@@ -1,5 +1,5 @@
-// Worker: a thread that runs forwarders. It owns their queue pairs, buffers and the data sides of their ports; no other thread
-// posts, polls, reads or writes there.
+// Worker: a thread that runs forwarders, of several VESes. It owns their queue pairs, buffers and the data sides of their
+// ports; no other thread posts, polls, reads or writes there.
 //
 // In each turn it asks epoll, handles one batch from each ready port and each queue pair, and reaps completed sends. When
 // idle, it polls for a moment if that spares wake-ups (polling_policy.h). Then it arms the completion queues, polls once more
@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -19,30 +20,34 @@
 #include "absl/time/time.h"
 #include "vswitch/base/clock.h"
 #include "vswitch/base/unique_fd.h"
-#include "vswitch/data_path.h"
 #include "vswitch/forwarder.h"
 #include "vswitch/polling_policy.h"
 
 namespace eoib {
 
-class Worker final : public DataPath {
+// The members work as those of DataPath.
+class Worker final {
  public:
-  Worker();
+  // `name` is that of the thread, at most 15 bytes.
+  explicit Worker(std::string name = "eoib-worker");
   // Calls Stop.
-  ~Worker() override;
+  ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  absl::Status Add(Forwarder* forwarder) override;
-  void Remove(const Forwarder* forwarder) override;
-  absl::Status AddPort(Forwarder* forwarder, uint32_t port) override;
-  void RemovePort(const Forwarder* forwarder, uint32_t port) override;
-  absl::Status WatchEndpointOf(const Forwarder* forwarder) override;
-  void Start() override;
-  // Returns when the thread has ended. Any thread but the worker's own may call it.
-  void Stop(absl::Duration backlog) override;
-  void Stop() { Stop(absl::ZeroDuration()); }
-  bool MakesProgress() override;
+  // With all ports that it has.
+  absl::Status Add(Forwarder* forwarder);
+  // These do nothing about a forwarder or a port that was not added.
+  void Remove(const Forwarder* forwarder);
+  absl::Status AddPort(Forwarder* forwarder, uint32_t port);
+  void RemovePort(const Forwarder* forwarder, uint32_t port);
+  absl::Status WatchEndpointOf(const Forwarder* forwarder);
+  void Start();
+  // Stop returns when the thread has ended. Any thread but the worker's own may call it. It is BeginStop and Join.
+  void Stop(absl::Duration backlog = absl::ZeroDuration());
+  void BeginStop(absl::Duration backlog);
+  void Join();
+  bool MakesProgress();
 
  private:
   // The meaning of an epoll event.
@@ -76,6 +81,7 @@ class Worker final : public DataPath {
   void ArmFabrics();
   int SleepMilliseconds() const;
 
+  const std::string name_;
   UniqueFd epoll_;
   UniqueFd stop_event_;
   UniqueFd watchdog_event_;

@@ -39,7 +39,7 @@ PolledPath::Lanes::iterator PolledPath::Find(const Forwarder* forwarder) {
   return found;
 }
 
-absl::Status PolledPath::Add(Forwarder* forwarder) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+absl::Status PolledPath::Add(Forwarder* forwarder, size_t) ABSL_NO_THREAD_SAFETY_ANALYSIS {
   EOIB_CHECK(stopped_);
   lanes_.push_back(std::make_shared<Lane>());
   Lane* const lane = lanes_.back().get();
@@ -47,16 +47,14 @@ absl::Status PolledPath::Add(Forwarder* forwarder) ABSL_NO_THREAD_SAFETY_ANALYSI
   lane->forwarder = forwarder;
   absl::Status status = loop_->Add(forwarder->injected()->fd(), EPOLLIN, [this, lane](uint32_t) { RunInjected(lane); });
   for (uint32_t port = 0; port < forwarder->ports().size(); ++port) {
-    if (forwarder->ports()[port].port != nullptr) status.Update(AddPort(forwarder, port));
+    if (forwarder->ports()[port].port != nullptr) status.Update(AttachPort(*forwarder, port));
   }
   return status;
 }
 
 void PolledPath::Remove(const Forwarder* forwarder) ABSL_NO_THREAD_SAFETY_ANALYSIS {
   EOIB_CHECK(stopped_);
-  for (uint32_t port = 0; port < forwarder->ports().size(); ++port) {
-    if (forwarder->ports()[port].port != nullptr) RemovePort(forwarder, port);
-  }
+  DetachPorts(*forwarder);
   loop_->Remove(forwarder->injected()->fd());
   const auto found = Find(forwarder);
   (*found)->forwarder = nullptr;
@@ -64,13 +62,27 @@ void PolledPath::Remove(const Forwarder* forwarder) ABSL_NO_THREAD_SAFETY_ANALYS
   lanes_.erase(found);
 }
 
-absl::Status PolledPath::AddPort(Forwarder* forwarder, uint32_t port) {
-  PortAt(*forwarder, port)->Attach(*Find(forwarder), port);
-  if (forwarder->endpoint() == nullptr) return absl::OkStatus();
-  return PortAt(*forwarder, port)->WatchEndpoint(forwarder->endpoint()->event_fd());
+absl::Status PolledPath::AttachPort(const Forwarder& forwarder, uint32_t port) {
+  PortAt(forwarder, port)->Attach(*Find(&forwarder), port);
+  if (forwarder.endpoint() == nullptr) return absl::OkStatus();
+  return PortAt(forwarder, port)->WatchEndpoint(forwarder.endpoint()->event_fd());
 }
 
-void PolledPath::RemovePort(const Forwarder* forwarder, uint32_t port) { PortAt(*forwarder, port)->Detach(); }
+void PolledPath::DetachPorts(const Forwarder& forwarder) {
+  for (uint32_t port = 0; port < forwarder.ports().size(); ++port) {
+    if (forwarder.ports()[port].port != nullptr) PortAt(forwarder, port)->Detach();
+  }
+}
+
+absl::Status PolledPath::AddPort(absl::Span<Forwarder* const> queues, uint32_t port) {
+  absl::Status status;
+  for (const Forwarder* const forwarder : queues) status.Update(AttachPort(*forwarder, port));
+  return status;
+}
+
+void PolledPath::RemovePort(absl::Span<Forwarder* const> queues, uint32_t port) {
+  for (const Forwarder* const forwarder : queues) PortAt(*forwarder, port)->Detach();
+}
 
 // Closing the former endpoint removed its descriptor from the epoll sets.
 absl::Status PolledPath::WatchEndpointOf(const Forwarder* forwarder) {
@@ -107,9 +119,7 @@ void PolledPath::Abandon() ABSL_NO_THREAD_SAFETY_ANALYSIS {
   for (const std::shared_ptr<Lane>& lane : lanes_) {
     if (!stopped_) lane->mutex.Lock();
     loop_->Remove(lane->forwarder->injected()->fd());
-    for (uint32_t port = 0; port < lane->forwarder->ports().size(); ++port) {
-      if (lane->forwarder->ports()[port].port != nullptr) RemovePort(lane->forwarder, port);
-    }
+    DetachPorts(*lane->forwarder);
     lane->mutex.Unlock();
   }
   lanes_.clear();

@@ -25,10 +25,10 @@ class PolledPath final : public DataPath {
   explicit PolledPath(EventLoop* loop);
   ~PolledPath() override;
 
-  absl::Status Add(Forwarder* forwarder) override;
+  absl::Status Add(Forwarder* forwarder, size_t queue) override;
   void Remove(const Forwarder* forwarder) override;
-  absl::Status AddPort(Forwarder* forwarder, uint32_t port) override;
-  void RemovePort(const Forwarder* forwarder, uint32_t port) override;
+  absl::Status AddPort(absl::Span<Forwarder* const> queues, uint32_t port) override;
+  void RemovePort(absl::Span<Forwarder* const> queues, uint32_t port) override;
   absl::Status WatchEndpointOf(const Forwarder* forwarder) override;
   void Start() override;
   void Stop(absl::Duration backlog) override;
@@ -41,6 +41,8 @@ class PolledPath final : public DataPath {
   using Lanes = std::vector<std::shared_ptr<Lane>>;
 
   Lanes::iterator Find(const Forwarder* forwarder);
+  absl::Status AttachPort(const Forwarder& forwarder, uint32_t port);
+  static void DetachPorts(const Forwarder& forwarder);
   void RunInjected(Lane* lane);
   static void ClearStopped(Lane* lane);
   void RunIdle();
