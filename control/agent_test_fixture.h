@@ -23,6 +23,7 @@
 #include "vswitch/base/temp_dir_for_test.h"
 #include "vswitch/fabric/softhca/soft_hca.h"
 #include "vswitch/fabric/softhca/subnet/subnet.h"
+#include "vswitch/port/locked_port.h"
 #include "vswitch/port/port_for_test.h"
 #include "vswitch/wire/ib/sa_mad.h"
 #include "vswitch/wire/mgid.h"
@@ -164,7 +165,9 @@ class Host {
     auto port = std::make_unique<TestPort>(config.name, mac);
     ports_[config.name] = port.get();
     mtus_[config.name] = mtu;
-    vport.port = std::move(port);
+    auto locked = std::make_unique<LockedPort>(std::move(port));
+    vport.make_queue = [first = locked.get()] { return first->MakeQueue(); };
+    vport.port = std::move(locked);
     vport.set_mtu = [this, name = config.name](int bytes) {
       mtus_[name] = bytes;
       return absl::OkStatus();

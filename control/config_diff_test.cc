@@ -28,6 +28,14 @@ TEST(ConfigDiffTest, NamesWhatIsAddedAndRemoved) {
   EXPECT_EQ(diff.text, "remove vPort v1\nadd vPort v2\n");
 }
 
+TEST(ConfigDiffTest, NumberOfWorkersWaitsForARestart) {
+  const std::string rest = absl::StrCat(kVes, kVPort);
+  const auto diff = ConfigDiff::Between(Parsed(rest), Parsed("workers = 2\n" + rest));
+  EXPECT_EQ(diff.text, "keep workers = 1: restart the agent for workers = 2\n");
+  EXPECT_THAT(diff.veses.changed, IsEmpty());
+  EXPECT_THAT(diff.veses.replaced, IsEmpty());
+}
+
 struct Row {
   const char* description;
   const char* ves;    // more keys of the VES

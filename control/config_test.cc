@@ -177,6 +177,8 @@ TEST(ConfigTest, DefaultsOfAVPort) {
   EXPECT_TRUE(vport.pin_mac);
   EXPECT_FALSE(ParseConfig(WithVPort("pin_mac = false\n"), "f")->vports[0].pin_mac);
   EXPECT_EQ(absl::nullopt, config->fdb_limit);
+  EXPECT_EQ(1u, config->workers);
+  EXPECT_EQ(8u, ParseConfig("workers = 8\n" + WithVPort(""), "f")->workers);
 }
 
 TEST(ConfigTest, AcceptsUnusualButValidValues) {
@@ -224,7 +226,7 @@ TEST(ConfigTest, RefusalsNameTheLineAndARightValue) {
   } kCases[] = {
       {"unknown table", "[[ves]]\nname='b'\npkey=1\n[[vprot]]\n", "f:4: unknown key \"vprot\"; did you mean \"vport\"?"},
       {"unknown key at the top", "\nrundir = '/x'\n[[ves]]\nname='b'\npkey=1\n",
-       "f:2: unknown key \"rundir\"; there are ves, vport, fdb_limit"},
+       "f:2: unknown key \"rundir\"; there are ves, vport, fdb_limit, workers"},
       {"unknown key of a VES", WithVes("p_key = 3\n"), "f:4: unknown key \"p_key\" in [[ves]]; did you mean \"pkey\"?"},
       {"unlike all keys of a VES", WithVes("colour = 3\n"),
        "f:4: unknown key \"colour\" in [[ves]]; there are name, pkey, vlans, header, group_fwd_mask, qkey, mtu, sl, "
@@ -280,6 +282,16 @@ TEST(ConfigTest, RefusalsNameTheLineAndARightValue) {
        "f:4: vport_fdb_limit is 0; it is an integer from 1 to 10000000 MAC addresses"},
       {"a limit of nothing for the host", "fdb_limit = -1\n" + WithVes(""),
        "f:1: fdb_limit is -1; it is an integer from 1 to 10000000 MAC addresses"},
+      {"no worker", "workers = 0\n" + WithVes(""), "f:1: workers is 0; it is an integer from 1 to 8 threads"},
+      {"more workers than an agent announces", "workers = 9\n" + WithVes(""),
+       "f:1: workers is 9; it is an integer from 1 to 8 threads"},
+      {"workers by a word", "workers = 'auto'\n" + WithVes(""),
+       "f:1: workers is \"auto\"; it is an integer from 1 to 8 threads"},
+      {"workers of a VES", WithVes("workers = 2\n"),
+       "f:4: unknown key \"workers\" in [[ves]]; there are name, pkey, vlans, header, group_fwd_mask, qkey, mtu, sl, "
+       "traffic_class, "
+       "hop_limit, ageing, fdb_limit, vport_fdb_limit, announce, flood, move_damping, damping_moves, damping_window, "
+       "damping_freeze"},
       {"a limit of nothing for a vPort", WithVPort("fdb_limit = 0\n"),
        "f:8: fdb_limit is 0; it is an integer from 1 to 10000000 MAC addresses"},
       {"sticky no truth", WithVPort("sticky = 1\n"), "f:8: sticky is 1; it is true or false"},

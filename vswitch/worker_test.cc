@@ -1,11 +1,14 @@
-// The worker's thread, with forwarders on the software HCA.
+// The workers' threads, with forwarders on the software HCA.
 #include "vswitch/worker.h"
+
+#include <vector>
 
 #include "absl/synchronization/notification.h"
 #include "gtest/gtest.h"
 #include "vswitch/base/event_fd.h"
 #include "vswitch/fabric/softhca/soft_node_for_test.h"
 #include "vswitch/forwarder_test_fixture.h"
+#include "vswitch/workers.h"
 
 namespace eoib {
 namespace {
@@ -106,6 +109,62 @@ TEST_F(WorkerTest, MakesNoProgressWhileItHangs) {
   worker.Stop();
   worker.RemovePort(forwarder, 0);
   forwarder->RemovePort(0);
+}
+
+// ---- Workers ------------------------------------------------------------------------------------------------------------
+
+using WorkersTest = ForwarderTest;
+
+// The forwarders of two hosts stand for the queues of a VES.
+TEST_F(WorkersTest, EachPortIsReadAtOneQueue) {
+  Host* hosts[] = {AddHost("h1"), AddHost("h2")};
+  const std::vector<Forwarder*> queues = {hosts[0]->forwarder(), hosts[1]->forwarder()};
+  Workers workers(2);
+  for (size_t queue = 0; queue < 2; ++queue) ASSERT_TRUE(workers.Add(queues[queue], queue).ok());
+  std::vector<TestPort*> second;
+  for (uint32_t port = 0; port < 3; ++port) {
+    for (Host* host : hosts) {
+      TestPort* const added = host->AddPort("p", Access(7));
+      added->Inject(MakeFrame(kB, kA));
+      if (port == 1) second.push_back(added);
+    }
+    ASSERT_TRUE(workers.AddPort(queues, port).ok());
+  }
+  const auto received = [&](size_t queue, uint32_t port) { return queues[queue]->ports()[port].counters->received.value(); };
+  workers.Start();
+  EXPECT_TRUE(softhca::Eventually([&] { return received(0, 0) == 1 && received(1, 1) == 1 && received(0, 2) == 1; }));
+  workers.Stop(absl::Seconds(60));
+  EXPECT_EQ(received(1, 0) + received(0, 1) + received(1, 2), 0u);
+  // A port that is removed is read at no queue.
+  workers.RemovePort(queues, 1);
+  for (TestPort* port : second) port->Inject(MakeFrame(kB, kA));
+  workers.Start();
+  workers.Stop(absl::Seconds(60));
+  EXPECT_EQ(received(0, 1) + received(1, 1), 1u);
+  for (Forwarder* queue : queues) workers.Remove(queue);
+}
+
+TEST_F(WorkersTest, MakeNoProgressWhileOneHangs) {
+  HangingPort port;
+  const std::vector<Forwarder*> queues = {AddHost("h1")->forwarder(), AddHost("h2")->forwarder()};
+  Workers workers(2);
+  for (size_t queue = 0; queue < 2; ++queue) ASSERT_TRUE(workers.Add(queues[queue], queue).ok());
+  for (Forwarder* queue : queues) {
+    queue->AddPort(&port, {});
+    queue->AddPort(&port, {});
+  }
+  ASSERT_TRUE(workers.AddPort(queues, 1).ok());  // the second worker's
+  workers.Start();
+  port.WaitUntilItHangs();
+  workers.MakesProgress();  // of its turns before
+  for (int i = 0; i < 100; ++i) EXPECT_FALSE(workers.MakesProgress());
+  port.Release();
+  EXPECT_TRUE(softhca::Eventually([&] { return workers.MakesProgress(); }));
+  workers.Stop(absl::ZeroDuration());
+  workers.RemovePort(queues, 1);
+  for (Forwarder* queue : queues) {
+    for (uint32_t index : {0, 1}) queue->RemovePort(index);
+  }
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "tests/lab/agent.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -61,6 +62,9 @@ uint64_t Sum(const Counters& drops, DropSide side) {
 
 std::string ToToml(const AgentSpec& spec) {
   std::string toml = spec.top;
+  // For a run of all scenarios with several workers.
+  const char* const workers = std::getenv("EOIB_LAB_WORKERS");
+  if (workers != nullptr && !absl::StrContains(toml, "workers")) absl::StrAppend(&toml, "workers = ", workers, "\n");
   for (const VesSpec& ves : spec.veses) {
     absl::StrAppend(&toml, "[[ves]]\nname = \"", ves.name, "\"\npkey = ", ves.pkey, "\n", ves.more, "\n");
   }
