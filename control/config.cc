@@ -315,8 +315,8 @@ void CheckVPortsDiffer(const std::vector<VPortConfig>& vports, Mistakes* mistake
 
 AgentConfig ReadRoot(const toml::table& root, const ConfigExtension& extension, Mistakes* mistakes) {
   AgentConfig config;
-  std::vector<std::string> keys = {"ves", "vport", "fdb_limit"};
-  if (extension.has_workers) keys.push_back("workers");
+  std::vector<std::string> keys = {"ves", "vport", "fdb_limit", "workers"};
+  if (!extension.has_workers) keys.pop_back();
   keys.insert(keys.end(), extension.tables.begin(), extension.tables.end());
   CheckKeys(root, "", keys, mistakes);
   const TableReader reader(root, "", mistakes);
