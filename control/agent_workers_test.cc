@@ -172,7 +172,8 @@ TEST_F(AgentWorkersTest, ForwardWhileVPortsComeAndGo) {
   for (int round = 0; round < 20; ++round) {
     for (Host* host : {h1_, h2_}) {
       EXPECT_TRUE(host->Apply(TwoWorkers({"v1", "v2", "v3", "v4"})).ok());
-      host->port("v3")->Inject(MakeFrame(MacAddr::Broadcast(), MacAddr::FromUint64(0x02'00'00'00'01'00 + round)));
+      const MacAddr station = MacAddr::FromUint64((host == h1_ ? 0x02'00'00'00'01'00 : 0x02'00'00'00'02'00) + round);
+      host->port("v3")->Inject(MakeFrame(MacAddr::Broadcast(), station));
       PumpAll();
       EXPECT_TRUE(host->Apply(TwoWorkers({"v1", "v2"})).ok());
     }
