@@ -63,7 +63,7 @@ TEST_F(AgentApplyTest, RemovesAVPortWithAllThatIsBehindIt) {
 TEST_F(AgentApplyTest, AVesThatReturnsIsKnownAgain) {
   AddTwo();
   ASSERT_TRUE(Until([&] { return h2_->OriginOf(kA) == "announced"; }));
-  ASSERT_TRUE(h1_->Apply("").ok());
+  ASSERT_TRUE(h1_->Apply("[[ves]]\nname = 'red'\npkey = 0x8002\n" + TestVPort("r1", "", "red")).ok());
   ASSERT_TRUE(Until([&] { return !h2_->Knows(kA); }));
   ASSERT_TRUE(h1_->Apply(BlueVes() + TestVPort("v1", "static_macs = ['02:00:00:00:00:0c']\n")).ok());
   EXPECT_TRUE(Until([&] { return h2_->OriginOf(kC) == "announced"; }));
