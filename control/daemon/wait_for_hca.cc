@@ -14,10 +14,6 @@ constexpr absl::Duration kLogInterval = absl::Minutes(1);
 
 }  // namespace
 
-bool WaitingMayHelp(const absl::Status& error) {
-  return !absl::IsInvalidArgument(error) && !absl::IsFailedPrecondition(error) && !absl::IsCancelled(error);
-}
-
 absl::Status WaitForHca(const std::function<absl::Status()>& start, CommandRegistry* commands, EventLoop* loop,
                         ServiceManager* service_manager) {
   absl::Status status;

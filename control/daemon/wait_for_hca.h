@@ -12,7 +12,10 @@
 namespace eoib {
 
 // Whether an error at the start of a program may go away by waiting. A wrong name, a missing permission or a request to stop does not.
-bool WaitingMayHelp(const absl::Status& error);
+// Inline: programs that embed the switch need it without the service manager's library.
+inline bool WaitingMayHelp(const absl::Status& error) {
+  return !absl::IsInvalidArgument(error) && !absl::IsFailedPrecondition(error) && !absl::IsCancelled(error);
+}
 
 // Calls `start` once a second until it succeeds, and runs `loop` in between. Returns kCancelled if the loop is stopped, and an
 // error that waiting does not mend at once. The command "show" gives the last error;
