@@ -146,8 +146,8 @@ PAGE
   expect "items with arguments" $'fdb get VES MAC\nmtu = "x"\nshow' items "$directory/a.8" COMMANDS
   printf 'DEFINE_string(hca, "",\n  "x");\nDEFINE_bool(\n    wait_for, false, "DEFINE_bool");\nDEFINE_string(t, "", "")\n' >"$directory/main.cc"
   expect "flags of a main" $'--hca\n--wait_for\n-t' flags_of "$directory/main.cc"
-  printf 'CheckKeys(table, " in [[ves]]",\n {"name",\n  "pkey"},\n mistakes);\nCheckKeys(table, " in [[vport]]", {"mac"}, m);' >"$directory/c.cc"
-  expect "keys of a reader" $'name\npkey' keys_of "$directory/c.cc" ves
+  printf 'absl::string_view kVesKeys[] = {\n "name",\n  "pkey"};\nabsl::string_view kVPortKeys[] = {"mac"};\n' >"$directory/c.h"
+  expect "keys of a reader" $'name\npkey' keys_of "$directory/c.h" Ves
   expect "what is missing or too much" $'page: no flag "--b"\npage: there is no flag "--c"' \
     compare page flag $'--a\n--b' $'--c\n--a'
   expect "nothing" "" compare page flag "" ""
