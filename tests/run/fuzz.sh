@@ -1,6 +1,6 @@
 # Sourced by tests/run.sh --all: runs the fuzz targets of build-asan.
 
-FUZZ_SECONDS=${EOIB_FUZZ_SECONDS:-150}  # for all targets together
+FUZZ_SECONDS=${EOIB_FUZZ_SECONDS:-100}  # for all targets together
 
 # fuzz_one TARGET CORPUS SECONDS DIRECTORY: fuzzes in DIRECTORY with a copy of the corpus, so that the tree stays clean.
 fuzz_one() {
