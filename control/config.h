@@ -92,7 +92,7 @@ struct VPortConfig {
   bool sticky = false;               // MACs learned on it neither age nor move
   bool up = true;                    // set the interface up
   bool pin_mac = true;               // drop frames with the netdev's MAC as source that come from elsewhere
-  // Of a type of another program, all the same for its vPorts: what its operator calls them, and what a replacement costs.
+  // The operator's word for a vPort of this type, and what a replacement costs. eoib-gateway sets both.
   std::string noun = "vPort", if_replaced = "its interface is made again";
   std::string details;   // its further keys, as text: another text is another interface
   std::string settings;  // its further keys that VPort::adjust puts into effect, as text

@@ -15,7 +15,7 @@ struct ConfigDiff {
     std::vector<std::string> removed, added;
     std::vector<std::string> changed;     // in place
     std::vector<std::string> reattached;  // a vPort that keeps its interface and its counters, but not the MACs learned there
-    std::vector<std::string> replaced;    // made anew: a VES with another partition, a vPort with another interface
+    std::vector<std::string> replaced;    // made again: a VES with another partition, a vPort with another interface
   };
 
   static ConfigDiff Between(const AgentConfig& before, const AgentConfig& after);

@@ -12,7 +12,7 @@ namespace {
 // Frames within a second from elsewhere with the MAC of an interface of this host. An impostor or a late frame is no storm.
 constexpr uint64_t kStorm = 100;
 
-// What a log line says of a MAC that moved too often.
+// The end of the log line about a MAC that moved too often: how the switch treats it.
 std::string Consequence(const Ves& ves, const Punt& punt) {
   const MoveDamper::Options& damping = ves.fdb().options().damping;
   if (damping.action == MoveDamper::Action::kWarn) return "";

@@ -61,7 +61,7 @@ TEST(GatewayConfigTest, ReadsEveryKey) {
   EXPECT_EQ(config.agent.vports[0].vlan.access_vlan, Vid(10));
 }
 
-// What a change of each key does to a running gateway or uplink.
+// Each row changes one key of a running gateway or uplink.
 TEST(GatewayConfigTest, KeysThatNeedNoOtherLinkChangeInPlace) {
   const std::string gateway = "[[gateway]]\nname = 'gw0'\nves = 'blue'\n";
   const std::string uplink = "[[uplink]]\nname = 'up0'\nves = 'blue'\nnetdev = 'eth1'\n";

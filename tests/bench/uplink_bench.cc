@@ -57,8 +57,8 @@ class UplinkBench {
   }
 
  private:
-  // What the gateway itself uses for a frame of 64 bytes, each way, and so how many of them a processor of its own carries.
-  // The same for a gigabyte of TCP.
+  // Measures the processor time of the gateway for a frame of 64 bytes, each way, and what one processor carries.
+  // Measures the same for a gigabyte of TCP.
   void MeasureGateway(Report* report, int seconds) {
     const Path& path = paths_[0];
     const auto add = [&](const std::string& way, const char* counter, Host* from, Host* to, const std::string& address) {

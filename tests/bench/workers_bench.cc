@@ -34,7 +34,7 @@ constexpr absl::Duration kPatience = absl::Seconds(60);
 constexpr uint16_t kFlows = 64;
 constexpr size_t kPortAt = kEthernetHeaderSize + 20;  // the UDP source port, in a frame
 
-// What a vPort sends while it is open, and what it has received, at one queue of its VES.
+// A vPort at one queue of its VES: it sends while it is open, and counts what it receives.
 class StreamPort final : public Port {
  public:
   StreamPort(MacAddr mac, MacAddr to) : mac_(mac) {
@@ -93,7 +93,7 @@ class Sender {
 
   void Pump() { loop_.RunOnce(clock_.Now() + absl::Milliseconds(1)); }
   bool Knows(MacAddr mac) { return absl::StrContains(commands_.Run("fdb/show", {}).value(), mac.ToString()); }
-  // The first two vPorts send. Of the ports of a vPort one is read.
+  // The first two vPorts send. A worker reads one of the ports of each vPort.
   void Open() {
     for (const size_t index : {0, 1}) {
       for (StreamPort* port : vports_[index]) port->Open();

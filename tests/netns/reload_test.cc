@@ -63,7 +63,7 @@ TEST_F(ReloadTest, UntouchedVPortLosesNothingWhileOthersComeAndGo) {
   EXPECT_GT(agent(1).Stat("v1.received"), received) << "its counters go on";
 }
 
-// Of the VES's only vPort.
+// The vPort is the only one of its VES.
 TEST_F(ReloadTest, LimitAndMtuChangeInPlace) {
   AddNumberedAgents(2);
   ExpectPing(host(1), Address(2));

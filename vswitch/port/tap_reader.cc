@@ -23,7 +23,7 @@ std::unique_ptr<uint8_t[]> MakeSpills(size_t count) {
 
 }  // namespace
 
-// What one call of Receive has read.
+// The frames that one call of Receive has read.
 struct TapReader::Batch {
   BufferPool* const pool;
   const Limits limits;
