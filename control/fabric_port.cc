@@ -260,6 +260,7 @@ Json FabricPort::PortJson() const {
     json["gid"] = port->gid.ToString();
   }
   json["mtu"] = MtuBytes(port->mtu);
+  if (const absl::Status subnet = hca_->SubnetStatus(); !subnet.ok()) json["subnet"] = std::string(subnet.message());
   return json;
 }
 
@@ -278,6 +279,9 @@ std::string FabricPort::ShowText(const Json& shown) {
   if (HasValue(hca, "gid")) absl::StrAppend(&text, HasValue(hca, "lid") ? " " : ", ", TextOf(hca, "gid"));
   if (HasValue(hca, "mtu")) absl::StrAppend(&text, ", MTU ", TextOf(hca, "mtu"));
   text += "\n";
+  if (HasValue(hca, "subnet")) {
+    absl::StrAppend(&text, "subnet: ", TextOf(hca, "subnet"), "; known peers are reached, but nothing new can be joined\n");
+  }
   if (HasValue(shown, "lost")) absl::StrAppend(&text, "lost: ", TextOf(shown, "lost"), "\n");
   if (HasValue(shown, "capture")) {
     const Json& capture = shown["capture"];

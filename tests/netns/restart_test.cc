@@ -177,6 +177,8 @@ TEST_F(SoftRestartTest, AgentsReconnectToRestartedFabricd) {
   soft_fabric().Kill(SIGKILL);
   ExpectPing(host(1), Address(2), 20);
   ExpectPing(host(2), Address(3), 20);
+  const auto shown = [&] { return agent(1).MustCtl({"show"}); };
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(shown(), "\nsubnet: there is no eoib-fabricd at "); }));
   soft_fabric().Start();
   ASSERT_TRUE(EventuallyTrue(kPatience, [&] {
     const std::string ports = soft_fabric().Ctl({"show"}).out;
@@ -189,6 +191,7 @@ TEST_F(SoftRestartTest, AgentsReconnectToRestartedFabricd) {
     EXPECT_TRUE(Reaches(fourth.host(), Address(i), kPatience, "0.2")) << "h" << i;
   }
   known.ExpectNoLoss();
+  EXPECT_FALSE(absl::StrContains(shown(), "\nsubnet: ")) << shown();
   EXPECT_EQ(agent(1).Lid(), lid) << "the new subnet manager must keep the LIDs";
 }
 

@@ -66,6 +66,10 @@ class Hca {
   // Control calls this when the port's LID, GID or P_Keys may have changed.
   virtual void OnPortChange() {}
 
+  // OK while the port can send to its subnet manager, as far as it knows. Else why not, for the operator: known peers are still
+  // reached, but no group can be joined and no path asked for.
+  virtual absl::Status SubnetStatus() const { return absl::OkStatus(); }
+
   // The port's counters, under the names of the InfiniBand port counters where those exist. Empty for a real HCA: perfquery
   // reads its counters.
   struct PortCounter {

@@ -138,6 +138,11 @@ absl::Status FabricClient::Send(Packet packet) {
   return absl::IsDataLoss(status) ? absl::UnavailableError(status.message()) : status;
 }
 
+absl::Status FabricClient::status() const {
+  absl::MutexLock lock(&mutex_);
+  return registered_ ? absl::OkStatus() : WhyNotRegistered();
+}
+
 absl::Status FabricClient::WhyNotRegistered() const {
   if (refusal_.ok()) return absl::UnavailableError(absl::StrCat("there is no eoib-fabricd at ", options_.socket, " now"));
   return absl::UnavailableError(absl::StrCat("eoib-fabricd at ", options_.socket, " does not take port ", name_,

@@ -50,6 +50,8 @@ class FabricClient final : public SubnetLink {
   // says what to start. kDeadlineExceeded if it does not answer, unless Options::keep_waiting is set.
   absl::Status Register(const std::string& name, const PortResources& resources, PortUse use, PortSink* sink) override;
   void Unregister() override;
+  // kUnavailable while there is no fabricd, or while it refuses the port.
+  absl::Status status() const override;
   // kUnavailable while there is no fabricd, or while it refuses the port (the message says why). kResourceExhausted while it
   // does not read.
   absl::Status SendMadTo(Lid destination, const Mad& mad) override;

@@ -46,6 +46,8 @@ class SoftHca final : public Hca {
     };
   }
 
+  absl::Status SubnetStatus() const override { return port_->SubnetStatus(); }
+
   SoftPort* soft_port() const { return port_.get(); }
 
  private:

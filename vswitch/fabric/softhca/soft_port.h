@@ -71,6 +71,7 @@ class SoftPort {
 
   // The queue of received MADs; mad_fd is readable while it is not empty.
   absl::Status SendMad(const Mad& mad) { return link_->SendMad(mad); }
+  absl::Status SubnetStatus() const { return link_->status(); }
   bool ReceiveMad(std::vector<uint8_t>* mad) { return management_.mads().Pop(mad); }
   int mad_fd() const { return management_.mads().fd(); }
   // The subnet's calls to this port.

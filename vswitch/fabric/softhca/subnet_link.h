@@ -138,6 +138,9 @@ class SubnetLink {
   // The sink is not called after it returns. An owner's rings, groups and QPN range end; the LID stays with the name.
   virtual void Unregister() = 0;
 
+  // OK while the subnet can be reached. Else what is wrong and what to do. Registration says so as well.
+  virtual absl::Status status() const { return absl::OkStatus(); }
+
   // Sends a MAD to the agent of its class at a LID, or along its directed route; LID 0 is the subnet manager's. The answer, if
   // any, comes by OnMad.
   virtual absl::Status SendMadTo(Lid destination, const Mad& mad) = 0;
