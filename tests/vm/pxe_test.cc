@@ -106,7 +106,7 @@ TEST_F(PxeTest, BootsOverVhostUserAndRefusesASecondMachine) {
   EXPECT_TRUE(Shows("vhost-user " + socket_ + ", 1 queue pair"));
   {
     QemuGuest second(&lab(), machines_, {.name = "vm2", .mac = "52:54:00:00:00:02", .netdev = VhostUser(socket_)});
-    EXPECT_TRUE(Shows("1 further machine refused: give each its own socket"));
+    EXPECT_TRUE(Shows(" refused: give each its own socket")) << "QEMU tries again and again";
     EXPECT_THAT(first_->Log(), HasSubstr("refused a second virtual machine"));
   }
   ExpectBoot();
@@ -217,6 +217,11 @@ class MigrationTest : public PxeTest {
   }
 };
 
+// QEMU 7.2's emulation loses writes of a guest that migrates if its memory is a multiple of 256 KiB: the synchronisation of the
+// dirty bitmap then takes a fast path that does not tell the emulated TLB (mended in QEMU 9.0). A guest with virtual memory,
+// whose TLB is flushed all the time, hardly notices.
+constexpr char kMigratingMemory[] = "65600K";
+
 // The guest's memory moves while frames come and go; a frame that is missing from the dirty log would corrupt it.
 TEST_F(MigrationTest, GuestGoesOnAtAnotherHost) {
   AddHosts(VhostVPort());
@@ -225,9 +230,12 @@ TEST_F(MigrationTest, GuestGoesOnAtAnotherHost) {
   const std::string socket_there = lab().Path("vm1.there.sock");
   other_ = StartAgentForMachines(there, "type = \"vhost-user\"\nsocket = \"" + socket_there + "\"\n");
   const std::string monitor = lab().Path("monitor"), channel = "unix:" + lab().Path("migration");
-  QemuGuest arriving(&lab(), there, {.name = "vm1.there", .netdev = VhostUser(socket_there), .more = {"-incoming", channel}});
-  QemuGuest& leaving =
-      StartGuest({.netdev = VhostUser(socket_), .more = {"-monitor", "unix:" + monitor + ",server=on,wait=off"}});
+  QemuGuest arriving(
+      &lab(), there,
+      {.name = "vm1.there", .netdev = VhostUser(socket_there), .memory = kMigratingMemory, .more = {"-incoming", channel}});
+  QemuGuest& leaving = StartGuest({.netdev = VhostUser(socket_),
+                                   .memory = kMigratingMemory,
+                                   .more = {"-monitor", "unix:" + monitor + ",server=on,wait=off"}});
   ASSERT_TRUE(EventuallyTrue(kBoot, [&] { return absl::StrContains(leaving.Console(), "/stop..."); })) << leaving.Console();
   EXPECT_TRUE(agent(1).Knows("52:54:00:00:00:01"));
   Monitor(machines_, monitor, "migrate -d " + channel);

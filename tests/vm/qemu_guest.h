@@ -19,7 +19,7 @@ struct QemuGuestSpec {
   std::string shared = "on";  // share= of the memory
   std::string memory_file;    // the file of the memory, in place of an anonymous one that cannot shrink
   std::string device;         // further properties of the device: ",host_mtu=1500"
-  int megabytes = 64;
+  std::string memory = "64M";
   Argv boot = {"-boot", "n"};
   Argv more;
 };
@@ -36,12 +36,12 @@ class QemuGuest {
                           "-accel",
                           "tcg",
                           "-m",
-                          absl::StrCat(spec.megabytes),
+                          spec.memory,
                           "-machine",
                           "q35,graphics=off,memory-backend=mem",
                           "-object",
                           absl::StrCat(spec.memory_file.empty() ? "memory-backend-memfd" : "memory-backend-file,mem-path=",
-                                       spec.memory_file, ",id=mem,size=", spec.megabytes, "M,share=", spec.shared),
+                                       spec.memory_file, ",id=mem,size=", spec.memory, ",share=", spec.shared),
                           "-device",
                           absl::StrCat("virtio-net-pci,netdev=net0,mac=", spec.mac, spec.device),
                           "-serial",
