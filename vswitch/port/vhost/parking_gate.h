@@ -26,6 +26,7 @@ class ParkingGate {
     while (inside_.load()) sched_yield();
   }
   void Resume() { parked_.store(false); }
+  bool parked() const { return parked_.load(); }
 
  private:
   std::atomic<bool> parked_{true};

@@ -73,6 +73,7 @@ class Socket {
     id_ = id;
     ready_.clear();
     has_memory_ = false;
+    in_message_ = false;
     log_ = std::make_unique<Log>(id);
     return true;
   }
@@ -82,18 +83,32 @@ class Socket {
     device_->Disconnect();
   }
   bool owns(int id) const { return id_ == id; }
+  // Around a message: the worker stays parked while the library handles it, whatever else the library calls meanwhile.
+  void BeginMessage() {
+    Park();
+    in_message_ = true;
+  }
+  void EndMessage() {
+    in_message_ = false;
+    device_->Resume(State());
+  }
   // Writes the place in each queue back, because the library hands it to the machine's program.
   void Park() {
     const std::vector<Virtqueue::Indices> indices = device_->Park();
     for (uint16_t i = 0; i < indices.size(); ++i) rte_vhost_set_vring_base(id_, i, indices[i].available, indices[i].used);
   }
+  // Takes over what the library has changed outside of a message, or in its midst.
+  void Renew() {
+    Park();
+    if (!in_message_) device_->Resume(State());
+  }
   void SetReady(uint16_t queue, bool ready) {
     if (ready_.size() <= queue) ready_.resize(queue + 1u);
     ready_[queue] = ready;
+    Renew();
   }
   // Whether the library has a memory table: it must not be asked for one before.
   void SetHasMemory(bool has) { has_memory_ = has; }
-  void Resume() { device_->Resume(State()); }
   void Announce(MacAddr mac) { device_->Announce(mac); }
 
  private:
@@ -133,6 +148,7 @@ class Socket {
   std::atomic<int> id_{-1};
   std::vector<bool> ready_;
   bool has_memory_ = false;
+  bool in_message_ = false;
   std::unique_ptr<Log> log_;
 };
 
@@ -177,7 +193,7 @@ rte_vhost_msg_result BeforeMessage(int id, void* message) {
       std::memcpy(mac.data(), static_cast<const uint8_t*>(message) + offsetof(MessageStart, number), mac.size());
       socket->Announce(MacAddr::FromWire(mac.data()));
     }
-    if (Moves(start.request)) socket->Park();
+    if (Moves(start.request)) socket->BeginMessage();
     if (start.request == kSetMemoryTable) socket->SetHasMemory(false);
   });
   return RTE_VHOST_MSG_RESULT_NOT_HANDLED;
@@ -189,7 +205,7 @@ rte_vhost_msg_result AfterMessage(int id, void* message) {
   std::memcpy(&request, message, sizeof(request));
   WithSocket(id, [request](Socket* socket) {
     if (request == kSetMemoryTable) socket->SetHasMemory(true);
-    if (Moves(request)) socket->Resume();
+    if (Moves(request)) socket->EndMessage();
   });
   return RTE_VHOST_MSG_RESULT_NOT_HANDLED;
 }
@@ -206,19 +222,12 @@ void DestroyConnection(int id) {
 }
 
 int QueueChanged(int id, uint16_t queue, int enable) {
-  return WithSocket(id, [queue, enable](Socket* socket) {
-    socket->Park();
-    socket->SetReady(queue, enable != 0);
-    socket->Resume();
-  });
+  return WithSocket(id, [queue, enable](Socket* socket) { socket->SetReady(queue, enable != 0); });
 }
 
 // Only now the library knows the MTU.
 int NewDevice(int id) {
-  return WithSocket(id, [](Socket* socket) {
-    socket->Park();
-    socket->Resume();
-  });
+  return WithSocket(id, [](Socket* socket) { socket->Renew(); });
 }
 
 // The message that ends the device, or the end of the connection, has parked the worker or does so here.
@@ -226,18 +235,11 @@ void DestroyDevice(int id) {
   WithSocket(id, [](Socket* socket) { socket->Park(); });
 }
 
-int FeaturesChanged(int id, uint64_t) {
-  return WithSocket(id, [](Socket* socket) {
-    socket->Park();
-    socket->Resume();
-  });
-}
-
 const rte_vhost_device_ops kCallbacks = {
     .new_device = NewDevice,
     .destroy_device = DestroyDevice,
     .vring_state_changed = QueueChanged,
-    .features_changed = FeaturesChanged,
+    .features_changed = nullptr,  // the message that changes them does what is needed
     .new_connection = NewConnection,
     .destroy_connection = DestroyConnection,
     .guest_notified = nullptr,

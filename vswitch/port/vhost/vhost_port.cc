@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "vswitch/base/check.h"
 #include "vswitch/base/event_fd.h"
 #include "vswitch/wire/ethernet.h"
 
@@ -121,6 +122,7 @@ std::vector<Virtqueue::Indices> VhostPort::Park() {
 }
 
 void VhostPort::Resume(const VhostState& state) {
+  EOIB_CHECK(gate_.parked());  // else the worker may be inside
   bool any;
   {
     absl::MutexLock lock(&mutex_);
