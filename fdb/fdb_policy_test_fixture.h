@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "fdb/fdb.h"
+#include "fdb/fdb_key_for_test.h"
 #include "gtest/gtest.h"
 
 namespace eoib {
 
 inline const VPortId kV1(1), kV2(2), kV3(3);
-inline FdbKey Key(uint64_t mac, uint16_t vid = 0) { return FdbKey(Vid(vid), MacAddr::FromUint64(0x0200'0000'0000 + mac)); }
 
 class FdbPolicyTest : public testing::Test {
  protected:

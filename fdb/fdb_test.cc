@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "fdb/fdb_policy_test_fixture.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "vswitch/base/seed_for_test.h"
@@ -17,9 +18,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using Learned = Fdb::Learned;
-
-const VPortId kV1(1), kV2(2);
-FdbKey Key(uint64_t mac, uint16_t vid = 0) { return FdbKey(Vid(vid), MacAddr::FromUint64(0x0200'0000'0000 + mac)); }
 
 class FdbTest : public testing::Test {
  protected:

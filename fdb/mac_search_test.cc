@@ -36,7 +36,7 @@ struct InterruptedMatcher {
 
 constexpr uint64_t kKeys = 2 * kSearchBatch;
 constexpr uint64_t kOthers = 2000;  // keys that make the table as full as one that grows
-FdbKey Other(uint64_t i) { return Key(3'000'000 + i); }
+FdbKey Other(uint64_t i) { return NthKey(3'000'000 + i); }
 constexpr FlushGroupId kStranger(1000);
 
 class MacSearchTest : public testing::Test {
@@ -46,7 +46,7 @@ class MacSearchTest : public testing::Test {
     table_ = std::make_unique<MacTable>(MacTable::Options{.seed = seed});
     keys_.clear();
     for (uint32_t i = 0; i < kKeys; ++i) {
-      keys_.push_back(Key(i));
+      keys_.push_back(NthKey(i));
       EXPECT_TRUE(table_->SetGroupVPort(FlushGroupId(i), VPortId(i)) && table_->Put(keys_[i], {FlushGroupId(i), 1}));
     }
     EXPECT_TRUE(table_->SetGroupVPort(kStranger, VPortId(5555)));
@@ -107,7 +107,7 @@ TEST_F(MacSearchTest, ReplacedEntryIsNotTakenForTheKey) {
     ASSERT_GE(slot, 0);
     ASSERT_TRUE(table_->Erase(keys_[gone]));
     for (uint64_t i = 0; i < 100'000 && bucket.Key(slot) == MacBucket::kNoKey; ++i) {
-      ASSERT_TRUE(table_->Put(Key(2'000'000 + i), {kStranger, 1}));
+      ASSERT_TRUE(table_->Put(NthKey(2'000'000 + i), {kStranger, 1}));
     }
     ASSERT_NE(bucket.Key(slot), MacBucket::kNoKey);
   });
@@ -119,8 +119,8 @@ TEST_F(MacSearchTest, FindsEntriesThatResizingMoves) {
   Fill(7);
   for (size_t which = 0; which < kSearchBatch; which += 3) {
     ExpectAllFound(FindInterrupted(which, 0, 1, [&](const MacBucket&) {
-      for (uint64_t i = 0; i < 3000; ++i) ASSERT_TRUE(table_->Put(Key(2'000'000 + i), {kStranger, 1}));
-      for (uint64_t i = 0; i < 3000; ++i) ASSERT_TRUE(table_->Erase(Key(2'000'000 + i)));
+      for (uint64_t i = 0; i < 3000; ++i) ASSERT_TRUE(table_->Put(NthKey(2'000'000 + i), {kStranger, 1}));
+      for (uint64_t i = 0; i < 3000; ++i) ASSERT_TRUE(table_->Erase(NthKey(2'000'000 + i)));
     }));
   }
 }

@@ -25,7 +25,7 @@ TEST(MacTableReadersTest, ReadersAlwaysFindEntriesThatStay) {
     return table.SetGroupVPort(FlushGroupId(static_cast<uint32_t>(group)), VPortId(static_cast<uint32_t>(vport)));
   };
   for (uint64_t i = 0; i < kStaying; ++i) ASSERT_TRUE(set_group(i, i) && set_group(kStaying + i, 10'000'000 + i));
-  const auto passing = [](uint64_t i) { return Key(1'000'000 + i); };
+  const auto passing = [](uint64_t i) { return NthKey(1'000'000 + i); };
   std::atomic<uint64_t> staying{0};
   std::atomic<bool> stop{false};
   std::atomic<uint64_t> batches{0};
@@ -41,7 +41,7 @@ TEST(MacTableReadersTest, ReadersAlwaysFindEntriesThatStay) {
       const size_t count = random() % 8 == 0 ? 1 : kBatch;
       for (size_t i = 0; i < count; ++i) {
         which[i] = i % 4 == 3 ? 2'000'000 + random() % 100'000 : random() % there;
-        keys[i] = Key(which[i]);
+        keys[i] = NthKey(which[i]);
         vports[i] = VPortId(static_cast<uint32_t>(which[i]));
       }
       const absl::Span<const FdbKey> batch(keys.data(), count);
@@ -74,7 +74,7 @@ TEST(MacTableReadersTest, ReadersAlwaysFindEntriesThatStay) {
   const auto add_staying = [&] {
     const uint64_t i = staying.load(std::memory_order_relaxed);
     if (i == kStaying) return;
-    ASSERT_TRUE(table.Put(Key(i), {FlushGroupId(static_cast<uint32_t>(i)), 1}));
+    ASSERT_TRUE(table.Put(NthKey(i), {FlushGroupId(static_cast<uint32_t>(i)), 1}));
     staying.store(i + 1, std::memory_order_release);
   };
   for (int i = 0; i < 100; ++i) add_staying();
@@ -85,7 +85,7 @@ TEST(MacTableReadersTest, ReadersAlwaysFindEntriesThatStay) {
       if (i % 16 == 0) add_staying();
       if (i % 4 != 0) continue;
       const uint64_t moved = random() % staying.load(std::memory_order_relaxed);
-      ASSERT_TRUE(table.Put(Key(moved), {FlushGroupId(static_cast<uint32_t>(moved + random() % 2 * kStaying)), 1}));
+      ASSERT_TRUE(table.Put(NthKey(moved), {FlushGroupId(static_cast<uint32_t>(moved + random() % 2 * kStaying)), 1}));
     }
     for (uint64_t i = 0; i < kPassing; ++i) ASSERT_TRUE(table.Erase(passing(i)));
   }
@@ -101,7 +101,7 @@ TEST(MacTableReadersTest, ReadersDoNotConfuseReusedFlushGroups) {
   constexpr uint32_t kKeys = 64, kStrangers = 1'000'000;
   MacTable table({.seed = SeedForTest()});
   std::vector<FdbKey> keys;
-  for (uint32_t i = 0; i < kKeys; ++i) keys.push_back(Key(i));
+  for (uint32_t i = 0; i < kKeys; ++i) keys.push_back(NthKey(i));
   for (uint32_t i = 0; i < kKeys; ++i) {
     ASSERT_TRUE(table.SetGroupVPort(FlushGroupId(i), VPortId(i)));
     ASSERT_TRUE(table.Put(keys[i], {FlushGroupId(i), 1}));
@@ -161,11 +161,11 @@ TEST(MacTableReadersTest, LookupMayPauseWhileTheTableChanges) {
   constexpr uint64_t kKeys = 512;
   for (uint64_t i = 0; i < kKeys; ++i) {
     ASSERT_TRUE(table.SetGroupVPort(FlushGroupId(static_cast<uint32_t>(i)), VPortId(static_cast<uint32_t>(i))));
-    ASSERT_TRUE(table.Put(Key(i), {FlushGroupId(static_cast<uint32_t>(i)), 1}));
+    ASSERT_TRUE(table.Put(NthKey(i), {FlushGroupId(static_cast<uint32_t>(i)), 1}));
   }
   std::mt19937 random(static_cast<uint32_t>(SeedForTest()));
   std::vector<FdbKey> keys;
-  for (uint64_t i = 0; i < kKeys; ++i) keys.push_back(i % 8 == 7 ? Key(5'000'000 + i) : Key(i));
+  for (uint64_t i = 0; i < kKeys; ++i) keys.push_back(i % 8 == 7 ? NthKey(5'000'000 + i) : NthKey(i));
   uint64_t passing = 0;
   for (int round = 0; round < 40 / std::min(kSlowdown, 4); ++round) {
     std::vector<VPortId> found(kKeys);
@@ -177,9 +177,9 @@ TEST(MacTableReadersTest, LookupMayPauseWhileTheTableChanges) {
       at += count;
       for (uint32_t changes = random() % 2000; changes > 0; --changes) {
         if (grow) {
-          ASSERT_TRUE(table.Put(Key(10'000 + passing++), {FlushGroupId(1), 1}));
+          ASSERT_TRUE(table.Put(NthKey(10'000 + passing++), {FlushGroupId(1), 1}));
         } else if (passing > 0) {
-          ASSERT_TRUE(table.Erase(Key(10'000 + --passing)));
+          ASSERT_TRUE(table.Erase(NthKey(10'000 + --passing)));
         }
       }
     }

@@ -123,7 +123,7 @@ class ModelRun {
   // Looks up all keys of the universe, in batches.
   std::string Compare() {
     std::vector<FdbKey> keys;
-    for (uint64_t i = 0; i < universe_; ++i) keys.push_back(Key(i));
+    for (uint64_t i = 0; i < universe_; ++i) keys.push_back(NthKey(i));
     std::string wrong = CompareFind(keys, AgeLimit());
     if (!wrong.empty()) return wrong;
     size_t visited = 0;
@@ -144,7 +144,7 @@ class ModelRun {
   static bool Same(const MacEntry& a, const MacEntry& b) {
     return a.group == b.group && a.last_seen == b.last_seen && a.origin == b.origin && a.pinned == b.pinned;
   }
-  FdbKey RandomKey() { return Key(random_() % universe_); }
+  FdbKey RandomKey() { return NthKey(random_() % universe_); }
   uint16_t RandomTick() { return static_cast<uint16_t>(1 + random_() % 100); }
 
   std::string Step(uint32_t puts) {
@@ -273,7 +273,7 @@ TEST(MacTableTest, TouchInTheSameTickStoresNothing) {
   ASSERT_TRUE(table.SetGroupVPort(FlushGroupId(1), VPortId(7)));
   std::vector<FdbKey> keys;
   for (uint64_t i = 0; i < 1000; ++i) {
-    keys.push_back(Key(i));
+    keys.push_back(NthKey(i));
     ASSERT_TRUE(table.Put(keys.back(), {FlushGroupId(1), 5}));
   }
   const std::vector<VPortId> vports(keys.size(), VPortId(7));
@@ -304,8 +304,8 @@ TEST(MacTableTest, FullTableRefusesAndLosesNothing) {
 
 TEST(MacTableTest, OldEntriesAreNotFound) {
   MacTable table({.seed = SeedForTest()});
-  const FdbKey young = Key(1), old = Key(2), fixed = Key(3), early = Key(4);
-  const FdbKey pinned = Key(5);
+  const FdbKey young = NthKey(1), old = NthKey(2), fixed = NthKey(3), early = NthKey(4);
+  const FdbKey pinned = NthKey(5);
   for (uint32_t i = 1; i <= 5; ++i) ASSERT_TRUE(table.SetGroupVPort(FlushGroupId(i), VPortId(i)));
   ASSERT_TRUE(table.Put(young, {FlushGroupId(1), 65530}));
   ASSERT_TRUE(table.Put(old, {FlushGroupId(2), 65529}));
@@ -329,12 +329,12 @@ TEST(MacTableTest, BytesPerEntryAtEverySize) {
   constexpr uint64_t kEntries = kSlowdown > 1 ? 12000 : 60000;
   double most = 0;
   for (uint64_t i = 1; i <= kEntries; ++i) {
-    ASSERT_TRUE(table.Put(Key(i), {FlushGroupId(1), 1}));
+    ASSERT_TRUE(table.Put(NthKey(i), {FlushGroupId(1), 1}));
     if (i >= 1000 && i % 16 == 0) most = std::max(most, static_cast<double>(table.memory_bytes()) / static_cast<double>(i));
   }
   EXPECT_LE(most, 35) << "a thousand entries pay for the table itself, too";
   for (uint64_t i = kEntries; i > 1000; --i) {
-    ASSERT_TRUE(table.Erase(Key(i)));
+    ASSERT_TRUE(table.Erase(NthKey(i)));
     if (i % 16 == 0) most = std::max(most, static_cast<double>(table.memory_bytes()) / static_cast<double>(i));
   }
   EXPECT_LE(most, 40);
@@ -344,14 +344,14 @@ TEST(MacTableTest, BytesPerEntryAtEverySize) {
 TEST(MacTableTest, GivesMemoryBack) {
   MacTable table({.seed = SeedForTest()});
   constexpr uint64_t kEntries = kSlowdown > 1 ? 30000 : 60000;
-  for (uint64_t i = 0; i < kEntries; ++i) ASSERT_TRUE(table.Put(Key(i), {FlushGroupId(1), 1}));
+  for (uint64_t i = 0; i < kEntries; ++i) ASSERT_TRUE(table.Put(NthKey(i), {FlushGroupId(1), 1}));
   const size_t before = MacTablePeer(&table).ResidentBytes();
   EXPECT_GE(before, kEntries * 16);
   EXPECT_EQ(EraseIf(&table, [](FdbKey key, const MacEntry&) { return key.mac().ToUint64() % 64 != 0; }) + table.size(),
             kEntries);
   while (MacTablePeer(&table).IsResizing() || table.memory_bytes() > before / 10) {
-    ASSERT_TRUE(table.Put(Key(0), {FlushGroupId(1), 1}));
-    ASSERT_TRUE(table.Erase(Key(0)));  // each change processes some more buckets
+    ASSERT_TRUE(table.Put(NthKey(0), {FlushGroupId(1), 1}));
+    ASSERT_TRUE(table.Erase(NthKey(0)));  // each change processes some more buckets
   }
   EXPECT_LE(MacTablePeer(&table).ResidentBytes(), before / 10);
 }
@@ -359,7 +359,7 @@ TEST(MacTableTest, GivesMemoryBack) {
 // A cursor's round visits each entry once, even if the table grows or shrinks meanwhile.
 TEST(MacTableTest, CursorVisitsEachEntryOnce) {
   MacTable table({.seed = SeedForTest()});
-  for (uint64_t i = 0; i < 2000; ++i) ASSERT_TRUE(table.Put(Key(i), {FlushGroupId(7), 1}));
+  for (uint64_t i = 0; i < 2000; ++i) ASSERT_TRUE(table.Put(NthKey(i), {FlushGroupId(7), 1}));
   std::mt19937 random(static_cast<uint32_t>(SeedForTest()));
   for (const bool grow : {true, false}) {
     std::map<FdbKey, int> met;
@@ -369,21 +369,22 @@ TEST(MacTableTest, CursorVisitsEachEntryOnce) {
                            [&](FdbKey key, const MacEntry& entry) { met[key] += entry.group == FlushGroupId(7); })) {
       for (int i = 0; i < 40; ++i) {
         if (grow && other < 20000) {
-          ASSERT_TRUE(table.Put(Key(2000 + other++), {FlushGroupId(8), 1}));
+          ASSERT_TRUE(table.Put(NthKey(2000 + other++), {FlushGroupId(8), 1}));
         } else if (!grow && other > 0) {
-          ASSERT_TRUE(table.Erase(Key(2000 + --other)));
+          ASSERT_TRUE(table.Erase(NthKey(2000 + --other)));
         }
       }
     }
-    for (uint64_t i = 0; i < 2000; ++i) ASSERT_EQ(met[Key(i)], 1) << Key(i).ToString() << (grow ? " growing" : " shrinking");
-    for (; grow && other < 20000; ++other) ASSERT_TRUE(table.Put(Key(2000 + other), {FlushGroupId(8), 1}));
+    for (uint64_t i = 0; i < 2000; ++i)
+      ASSERT_EQ(met[NthKey(i)], 1) << NthKey(i).ToString() << (grow ? " growing" : " shrinking");
+    for (; grow && other < 20000; ++other) ASSERT_TRUE(table.Put(NthKey(2000 + other), {FlushGroupId(8), 1}));
   }
 }
 
 TEST(MacTableTest, FindNextFindsAnEntryOfAFlushGroup) {
   MacTable table({.seed = SeedForTest()});
   ASSERT_TRUE(table.SetGroupVPort(FlushGroupId(1), VPortId(1)));
-  for (uint64_t i = 0; i < 5000; ++i) ASSERT_TRUE(table.Put(Key(i), {FlushGroupId(i % 100 == 0), 1}));
+  for (uint64_t i = 0; i < 5000; ++i) ASSERT_TRUE(table.Put(NthKey(i), {FlushGroupId(i % 100 == 0), 1}));
   MacTable::Cursor cursor = 0;
   FdbKey key;
   for (int i = 0; i < 50; ++i) {

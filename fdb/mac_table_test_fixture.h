@@ -19,7 +19,7 @@ inline constexpr int kSlowdown = 1;
 #endif
 
 // Consecutive MACs in seven VLANs, as vendors and clusters assign them.
-inline FdbKey Key(uint64_t i) {
+inline FdbKey NthKey(uint64_t i) {
   return FdbKey(Vid(static_cast<uint16_t>(i % 7)), MacAddr::FromUint64(0x0200'0000'0000 + i / 7));
 }
 

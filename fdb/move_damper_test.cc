@@ -5,6 +5,7 @@
 #include <random>
 #include <vector>
 
+#include "fdb/fdb_key_for_test.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "vswitch/base/seed_for_test.h"
@@ -18,7 +19,6 @@ using Verdict = MoveDamper::Verdict;
 
 const Place kV{VPortId(1)}, kA1{VPortId(2)}, kA2{VPortId(3)}, kB{VPortId(4)};
 const Place kPort{VPortId(5), /*local=*/true}, kOtherPort{VPortId(6), /*local=*/true};
-FdbKey Key(uint64_t mac) { return FdbKey(Vid(0), MacAddr::FromUint64(mac)); }
 
 class MoveDamperTest : public testing::Test {
  protected:

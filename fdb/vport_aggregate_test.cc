@@ -10,15 +10,13 @@
 #include <vector>
 
 #include "fdb/vport_directory.h"
+#include "fdb/vport_directory_for_test.h"
 #include "gtest/gtest.h"
 #include "vswitch/base/seed_for_test.h"
 
 namespace eoib {
 namespace {
 
-constexpr auto kInUse = [](VPortId) { return true; };
-
-PeerAddress Peer(uint64_t guid, uint32_t qpn) { return {Gid::FromPrefixAndGuid(0xfe80ull << 48, Guid(guid)), Qpn(qpn)}; }
 constexpr uint32_t kFlows = FlowSpread::kShares;
 
 VPortAddress At(uint64_t guid, uint32_t qpn) { return {.peer = Peer(guid, qpn)}; }

@@ -10,16 +10,14 @@
 #include <thread>
 #include <vector>
 
+#include "fdb/vport_directory_for_test.h"
 #include "gtest/gtest.h"
 #include "vswitch/base/seed_for_test.h"
 
 namespace eoib {
 namespace {
 
-constexpr auto kInUse = [](VPortId) { return true; };
 constexpr auto kNotInUse = [](VPortId) { return false; };
-
-PeerAddress Peer(uint64_t guid, uint32_t qpn) { return {Gid::FromPrefixAndGuid(0xfe80ull << 48, Guid(guid)), Qpn(qpn)}; }
 
 TEST(VPortDirectoryTest, LocalPortsAndPeers) {
   VPortDirectory directory;
