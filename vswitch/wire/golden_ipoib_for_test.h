@@ -6,7 +6,26 @@
 #ifndef EOIB_VSWITCH_WIRE_GOLDEN_IPOIB_FOR_TEST_H_
 #define EOIB_VSWITCH_WIRE_GOLDEN_IPOIB_FOR_TEST_H_
 
+#include <cstdint>
+#include <vector>
+
+#include "vswitch/base/hex_for_test.h"
+#include "vswitch/wire/ip/ipoib_address.h"
+#include "vswitch/wire/ipoib_header.h"
+
 namespace eoib {
+
+// The link-layer address of Linux's first adapter (0) or second (1).
+inline IpoibAddress LinuxAdapter(int number) {
+  return {Qpn(2), Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0x0253'494d'4942'0001 + 0x100u * number))};
+}
+
+// A golden datagram without its encapsulation header.
+inline std::vector<uint8_t> PacketOf(const char* golden) {
+  std::vector<uint8_t> bytes = FromHex(golden);
+  bytes.erase(bytes.begin(), bytes.begin() + kIpoibHeaderSize);
+  return bytes;
+}
 
 inline constexpr char kLinuxArpRequest[] =
     "08060000 0020 0800 14 04 0001 80000002fe800000000000000253494d49420001 0a000001 "

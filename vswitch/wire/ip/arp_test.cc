@@ -4,7 +4,6 @@
 
 #include "vswitch/base/hex_for_test.h"
 #include "vswitch/wire/golden_ipoib_for_test.h"
-#include "vswitch/wire/ipoib_header.h"
 
 namespace eoib {
 namespace {
@@ -12,17 +11,7 @@ namespace {
 const MacAddr kMacA = MacAddr::FromUint64(0x0200'5e10'0001), kMacB = MacAddr::FromUint64(0x0200'5e10'0002);
 const Ipv4Addr kIpA(0xc000'0201), kIpB(0xc000'0202);
 
-IpoibAddress Linux(int adapter) {
-  return {Qpn(2), Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0x0253'494d'4942'0001 + 0x100u * adapter))};
-}
 IpoibAddress BroadcastAddress() { return IpoibAddress::OfGroup(Mgid(*Gid::Parse("ff12:401b:ffff::ffff:ffff"))); }
-
-// The part of a golden datagram after the encapsulation header.
-std::vector<uint8_t> Payload(const char* datagram) {
-  auto bytes = FromHex(datagram);
-  bytes.erase(bytes.begin(), bytes.begin() + kIpoibHeaderSize);
-  return bytes;
-}
 
 template <typename Packet>
 std::string Encoded(const Packet& packet) {
@@ -90,16 +79,16 @@ TEST(ArpTest, GoldenIpoibPackets) {
     ArpPurpose purpose;
   } kRows[] = {
       {"request of Linux",
-       Payload(kLinuxArpRequest),
-       {ArpOperation::kRequest, Linux(0), first, IpoibAddress(), second},
+       PacketOf(kLinuxArpRequest),
+       {ArpOperation::kRequest, LinuxAdapter(0), first, IpoibAddress(), second},
        ArpPurpose::kRequest},
       {"reply of Linux",
-       Payload(kLinuxArpReply),
-       {ArpOperation::kReply, Linux(1), second, Linux(0), first},
+       PacketOf(kLinuxArpReply),
+       {ArpOperation::kReply, LinuxAdapter(1), second, LinuxAdapter(0), first},
        ArpPurpose::kReply},
       {"gratuitous one of Linux",
-       Payload(kLinuxArpGratuitous),
-       {ArpOperation::kRequest, Linux(0), first, BroadcastAddress(), first},
+       PacketOf(kLinuxArpGratuitous),
+       {ArpOperation::kRequest, LinuxAdapter(0), first, BroadcastAddress(), first},
        ArpPurpose::kGratuitous},
       {"probe",
        FromHex("0020 0800 14 04 0001 00 000048 fe80000000000000 0002c903000e0b72 00000000"
@@ -149,7 +138,7 @@ TEST(ArpTest, Refuses) {
 }
 
 TEST(ArpTest, Bounds) {
-  const auto ipoib = Payload(kLinuxArpRequest);
+  const auto ipoib = PacketOf(kLinuxArpRequest);
   for (size_t size = 0; size < ipoib.size(); ++size) {
     EXPECT_FALSE(ParseIpoibArp(std::vector<uint8_t>(ipoib.begin(), ipoib.begin() + size)).has_value()) << size;
   }

@@ -10,18 +10,11 @@
 #include "vswitch/wire/ip/golden_ip_for_test.h"
 #include "vswitch/wire/ip/ip_for_test.h"
 #include "vswitch/wire/ip/ones_complement_sum.h"
-#include "vswitch/wire/ipoib_header.h"
 
 namespace eoib {
 namespace {
 
 using Bytes = std::vector<uint8_t>;
-
-Bytes OfDatagram(const char* datagram) {
-  Bytes bytes = FromHex(datagram);
-  bytes.erase(bytes.begin(), bytes.begin() + kIpoibHeaderSize);
-  return bytes;
-}
 
 ChecksumVerdict Check(const Bytes& packet) {
   if (packet[0] >> 4 == 4) return VerifyChecksum(*ParseIpv4Packet(packet));
@@ -78,8 +71,8 @@ TEST(VerifyChecksumTest, GoldenPackets) {
     Bytes packet;
     ChecksumVerdict verdict;
   } kRows[] = {
-      {"ICMP", OfDatagram(kLinuxPing), ChecksumVerdict::kRight},
-      {"ICMPv6", OfDatagram(kLinuxPing6), ChecksumVerdict::kRight},
+      {"ICMP", PacketOf(kLinuxPing), ChecksumVerdict::kRight},
+      {"ICMPv6", PacketOf(kLinuxPing6), ChecksumVerdict::kRight},
       {"ICMPv6 behind hop-by-hop options", FromHex(kLinuxMld2Join), ChecksumVerdict::kRight},
       {"IGMP", FromHex(kLinuxIgmp3Join), ChecksumVerdict::kRight},
       {"UDP", FromHex(kBusyboxDiscover), ChecksumVerdict::kRight},

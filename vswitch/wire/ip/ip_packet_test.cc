@@ -7,18 +7,11 @@
 #include "vswitch/wire/golden_ipoib_for_test.h"
 #include "vswitch/wire/ip/golden_ip_for_test.h"
 #include "vswitch/wire/ip/ip_for_test.h"
-#include "vswitch/wire/ipoib_header.h"
 
 namespace eoib {
 namespace {
 
 using Bytes = std::vector<uint8_t>;
-
-Bytes OfDatagram(const char* datagram) {
-  Bytes bytes = FromHex(datagram);
-  bytes.erase(bytes.begin(), bytes.begin() + kIpoibHeaderSize);
-  return bytes;
-}
 
 TEST(Ipv4PacketTest, GoldenPackets) {
   const struct {
@@ -32,7 +25,7 @@ TEST(Ipv4PacketTest, GoldenPackets) {
     size_t options, payload;
   } kRows[] = {
       {"UDP", WithCount(kLinuxUdp4, 600), "10.1.0.1", "10.2.0.2", 64, 17, false, {0x1234, 0, false}, 0, 608},
-      {"a ping", OfDatagram(kLinuxPing), "10.0.0.1", "10.0.0.2", 64, 1, true, {0xeefd, 0, false}, 0, 64},
+      {"a ping", PacketOf(kLinuxPing), "10.0.0.1", "10.0.0.2", 64, 1, true, {0xeefd, 0, false}, 0, 64},
       {"not to be cut", WithCount(kLinuxDontFragment4, 600), "10.1.0.1", "10.2.0.2", 64, 17, true, {0x1238, 0, false}, 0, 608},
       {"options", WithCount(kLinuxOptions4, 600), "10.1.0.1", "10.2.0.2", 64, 17, false, {0x1235, 0, false}, 12, 608},
       {"a report", FromHex(kLinuxIgmp3Join), "10.1.0.1", "224.0.0.22", 1, 2, true, {0, 0, false}, 4, 16},
@@ -83,7 +76,7 @@ TEST(Ipv4PacketTest, Limits) {
       {"nothing", {}, false},
       {"a header alone", Ipv4Of(17, {}), true},
       {"a header that is cut", Bytes(whole.begin(), whole.begin() + 19), false},
-      {"IPv6", OfDatagram(kLinuxPing6), false},
+      {"IPv6", PacketOf(kLinuxPing6), false},
       {"version 5", Changed(whole, 0, 0x55), false},
       {"a header of 16 bytes", Changed(whole, 0, 0x44), false},
       {"a header as long as the packet", Changed(whole, 0, 0x47), true},

@@ -6,13 +6,12 @@
 #include "vswitch/base/byte_order.h"
 #include "vswitch/wire/golden_ipoib_for_test.h"
 #include "vswitch/wire/ip/ones_complement_sum.h"
-#include "vswitch/wire/ipoib_header.h"
 
 namespace eoib {
 namespace {
 
 using Bytes = std::vector<uint8_t>;
-using Type = NdOptionType;
+using OptionType = NdOptionType;
 
 constexpr size_t kIpv6Size = 40, kHopLimitOffset = 7, kNextHeaderOffset = 6, kChecksumOffset = kIpv6Size + 2;
 
@@ -21,18 +20,8 @@ constexpr char kEthernetSolicitation[] =
     "6000000000203afffe8000000000000000005efffe100001ff0200000000000000000001ff100002 "
     "8700625600000000fe8000000000000000005efffe100002 010102005e100001";
 
-Bytes Packet(const char* datagram) {
-  Bytes bytes = FromHex(datagram);
-  bytes.erase(bytes.begin(), bytes.begin() + kIpoibHeaderSize);
-  return bytes;
-}
-
-IpoibAddress Linux(int adapter) {
-  return {Qpn(2), Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0x0253'494d'4942'0001 + 0x100u * adapter))};
-}
-
-std::vector<Type> Types(const NdOptions& options) {
-  std::vector<Type> types;
+std::vector<OptionType> Types(const NdOptions& options) {
+  std::vector<OptionType> types;
   for (const NdOption& option : options) types.push_back(option.type);
   return types;
 }
@@ -55,71 +44,72 @@ TEST(NeighborDiscoveryTest, GoldenMessages) {
     const char* source;
     const char* destination;
     const char* target;
-    std::vector<Type> options;
+    std::vector<OptionType> options;
   } kRows[] = {
       {"Linux looks for its own address",
-       Packet(kLinuxDadSolicitation),
+       PacketOf(kLinuxDadSolicitation),
        NdType::kNeighborSolicitation,
        "::",
        "ff02::1:ff00:2",
        "fd00::2",
-       {Type::kNonce}},
+       {OptionType::kNonce}},
       {"Linux asks",
-       Packet(kLinuxNeighborSolicitation),
+       PacketOf(kLinuxNeighborSolicitation),
        NdType::kNeighborSolicitation,
        "fd00::1",
        "ff02::1:ff00:2",
        "fd00::2",
-       {Type::kSourceLinkAddress}},
+       {OptionType::kSourceLinkAddress}},
       {"Linux answers",
-       Packet(kLinuxNeighborAdvertisement),
+       PacketOf(kLinuxNeighborAdvertisement),
        NdType::kNeighborAdvertisement,
        "fd00::2",
        "fd00::1",
        "fd00::2",
-       {Type::kTargetLinkAddress}},
+       {OptionType::kTargetLinkAddress}},
       {"Linux answers without an option",
-       Packet(kLinuxNeighborAdvertisementWithoutOptions),
+       PacketOf(kLinuxNeighborAdvertisementWithoutOptions),
        NdType::kNeighborAdvertisement,
        "fd00::1",
        "fe80::253:494d:4942:101",
        "fd00::1",
        {}},
       {"Linux looks for routers",
-       Packet(kLinuxRouterSolicitation),
+       PacketOf(kLinuxRouterSolicitation),
        NdType::kRouterSolicitation,
        "fe80::253:494d:4942:1",
        "ff02::2",
        "::",
-       {Type::kSourceLinkAddress}},
+       {OptionType::kSourceLinkAddress}},
       {"a router",
-       Packet(kRfcRouterAdvertisement),
+       PacketOf(kRfcRouterAdvertisement),
        NdType::kRouterAdvertisement,
        "fe80::202:c903:e:b72",
        "ff02::1",
        "::",
-       {Type::kSourceLinkAddress, Type::kMtu, Type::kPrefixInformation}},
+       {OptionType::kSourceLinkAddress, OptionType::kMtu, OptionType::kPrefixInformation}},
       {"a redirect",
-       Packet(kRfcRedirect),
+       PacketOf(kRfcRedirect),
        NdType::kRedirect,
        "fe80::202:c903:e:b72",
        "fe80::202:c903:e:b73",
        "fe80::202:c903:e:b74",
-       {Type::kTargetLinkAddress, Type::kRedirectedHeader}},
+       {OptionType::kTargetLinkAddress, OptionType::kRedirectedHeader}},
       {"signed",
-       Packet(kRfcSendSolicitation),
+       PacketOf(kRfcSendSolicitation),
        NdType::kNeighborSolicitation,
        "fe80::202:c903:e:b73",
        "ff02::1:ff0e:b72",
        "fe80::202:c903:e:b72",
-       {Type::kSourceLinkAddress, Type::kCga, Type::kTimestamp, Type::kNonce, Type::kRsaSignature}},
+       {OptionType::kSourceLinkAddress, OptionType::kCga, OptionType::kTimestamp, OptionType::kNonce,
+        OptionType::kRsaSignature}},
       {"on Ethernet",
        FromHex(kEthernetSolicitation),
        NdType::kNeighborSolicitation,
        "fe80::5eff:fe10:1",
        "ff02::1:ff10:2",
        "fe80::5eff:fe10:2",
-       {Type::kSourceLinkAddress}},
+       {OptionType::kSourceLinkAddress}},
   };
   for (const auto& row : kRows) {
     NdMessage message;
@@ -140,9 +130,9 @@ TEST(NeighborDiscoveryTest, OtherPackets) {
   } kRows[] = {
       {"nothing", {}},
       {"a header cut", FromHex("6000000000203aff")},
-      {"IPv4", Packet(kLinuxPing)},
-      {"a ping", Packet(kLinuxPing6)},
-      {"a report of groups, behind a hop-by-hop header", Packet(kLinuxMulticastReport)},
+      {"IPv4", PacketOf(kLinuxPing)},
+      {"a ping", PacketOf(kLinuxPing6)},
+      {"a report of groups, behind a hop-by-hop header", PacketOf(kLinuxMulticastReport)},
       {"ICMPv6 without a byte", FromHex("6000000000003afffe8000000000000000005efffe100001ff0200000000000000000001ff100002")},
       {"a later fragment",
        FromHex("6000000000102cfffe8000000000000000005efffe100001ff0200000000000000000001ff100002 3a00000800000001"
@@ -158,7 +148,7 @@ TEST(NeighborDiscoveryTest, OtherPackets) {
 
 // RFC 4861 §6.1, §7.1, §8.1.
 TEST(NeighborDiscoveryTest, BadMessages) {
-  const Bytes good = Packet(kLinuxNeighborSolicitation);
+  const Bytes good = PacketOf(kLinuxNeighborSolicitation);
   const struct {
     const char* description;
     void (*change)(Bytes*);
@@ -224,7 +214,7 @@ TEST(NeighborDiscoveryTest, FixedSizes) {
     size_t size;
   } kRows[] = {{133, 8}, {134, 16}, {135, 24}, {136, 24}, {137, 40}};
   for (const auto& row : kRows) {
-    Bytes packet = Packet(kLinuxNeighborSolicitation);
+    Bytes packet = PacketOf(kLinuxNeighborSolicitation);
     packet[kIpv6Size] = row.type;
     packet.resize(kIpv6Size + row.size);
     std::fill(packet.begin() + kIpv6Size + 4, packet.end(), 0);
@@ -314,21 +304,21 @@ NdOption First(const Bytes& packet) {
 }
 
 TEST(NdOptionTest, LinkAddresses) {
-  const Bytes on_ethernet = FromHex(kEthernetSolicitation), solicitation = Packet(kLinuxNeighborSolicitation),
-              advertisement = Packet(kLinuxNeighborAdvertisement), nonce = Packet(kLinuxDadSolicitation);
+  const Bytes on_ethernet = FromHex(kEthernetSolicitation), solicitation = PacketOf(kLinuxNeighborSolicitation),
+              advertisement = PacketOf(kLinuxNeighborAdvertisement), nonce = PacketOf(kLinuxDadSolicitation);
   EXPECT_EQ(EthernetLinkAddress(First(on_ethernet)), MacAddr::FromUint64(0x0200'5e10'0001));
   EXPECT_FALSE(IpoibLinkAddress(First(on_ethernet)).has_value()) << "it has the other link's length";
-  EXPECT_EQ(IpoibLinkAddress(First(solicitation)), Linux(0));
+  EXPECT_EQ(IpoibLinkAddress(First(solicitation)), LinuxAdapter(0));
   EXPECT_FALSE(EthernetLinkAddress(First(solicitation)).has_value()) << "it has the other link's length";
-  EXPECT_EQ(IpoibLinkAddress(First(advertisement)), Linux(1));
+  EXPECT_EQ(IpoibLinkAddress(First(advertisement)), LinuxAdapter(1));
   EXPECT_FALSE(EthernetLinkAddress(First(nonce)).has_value()) << "it has the right length, but is another option";
 
   Bytes padded = FromHex("0203 ffff 80000002fe800000000000000253494d49420101");
-  EXPECT_EQ(IpoibLinkAddress({Type::kTargetLinkAddress, padded}), Linux(1)) << "padding is ignored";
+  EXPECT_EQ(IpoibLinkAddress({OptionType::kTargetLinkAddress, padded}), LinuxAdapter(1)) << "padding is ignored";
 }
 
 TEST(NdOptionTest, Others) {
-  const Bytes router = Packet(kRfcRouterAdvertisement), dad = Packet(kLinuxDadSolicitation);
+  const Bytes router = PacketOf(kRfcRouterAdvertisement), dad = PacketOf(kLinuxDadSolicitation);
   NdMessage message;
   ASSERT_EQ(ParseNeighborDiscovery(router, &message), NdVerdict::kGood);
   EXPECT_FALSE(LinkMtu(*message.options.begin()).has_value());
@@ -336,12 +326,12 @@ TEST(NdOptionTest, Others) {
   EXPECT_EQ(ToHex(Nonce(First(dad))), "60734eee41d4");
   EXPECT_TRUE(Nonce(First(router)).empty());
   const Bytes long_mtu = FromHex("05020000000007fc0000000000000000");
-  EXPECT_FALSE(LinkMtu({Type::kMtu, long_mtu}).has_value());
+  EXPECT_FALSE(LinkMtu({OptionType::kMtu, long_mtu}).has_value());
   EXPECT_FALSE(LinkMtu(First(dad)).has_value()) << "it has the right length, but is another option";
 }
 
 TEST(NdOptionTest, SecureNeighborDiscovery) {
-  const Bytes packet = Packet(kRfcSendSolicitation);
+  const Bytes packet = PacketOf(kRfcSendSolicitation);
   NdMessage message;
   ASSERT_EQ(ParseNeighborDiscovery(packet, &message), NdVerdict::kGood);
   std::vector<bool> send;
@@ -349,22 +339,23 @@ TEST(NdOptionTest, SecureNeighborDiscovery) {
   EXPECT_EQ(send, (std::vector<bool>{false, true, true, false, true})) << "all but the link-layer address and the nonce";
   for (int type = 0; type <= 0xff; ++type) {
     const bool expected = type == 11 || type == 12 || type == 13 || type == 15 || type == 16;
-    EXPECT_EQ(IsSendOption(static_cast<Type>(type)), expected) << type;
+    EXPECT_EQ(IsSendOption(static_cast<OptionType>(type)), expected) << type;
   }
 }
 
 TEST(NdOptionTest, WritesLinkAddresses) {
   std::vector<uint8_t> out(32, 0xee);
-  ASSERT_TRUE(WriteLinkAddressOption(Type::kSourceLinkAddress, MacAddr::FromUint64(0x0200'5e10'0001), absl::MakeSpan(out)));
+  ASSERT_TRUE(
+      WriteLinkAddressOption(OptionType::kSourceLinkAddress, MacAddr::FromUint64(0x0200'5e10'0001), absl::MakeSpan(out)));
   EXPECT_EQ(ToHex(absl::MakeSpan(out).first(9)), "010102005e100001ee");
-  ASSERT_TRUE(WriteLinkAddressOption(Type::kTargetLinkAddress, Linux(1), absl::MakeSpan(out)));
+  ASSERT_TRUE(WriteLinkAddressOption(OptionType::kTargetLinkAddress, LinuxAdapter(1), absl::MakeSpan(out)));
   EXPECT_EQ(ToHex(absl::MakeSpan(out).first(25)), ToHex(FromHex("0203 0000 00000002fe800000000000000253494d49420101 ee")));
 
   const auto before = out;
-  EXPECT_FALSE(WriteLinkAddressOption(Type::kNonce, Linux(1), absl::MakeSpan(out)));
-  EXPECT_FALSE(WriteLinkAddressOption(Type::kMtu, MacAddr(), absl::MakeSpan(out)));
-  EXPECT_FALSE(WriteLinkAddressOption(Type::kSourceLinkAddress, Linux(1), absl::MakeSpan(out).first(23)));
-  EXPECT_FALSE(WriteLinkAddressOption(Type::kSourceLinkAddress, MacAddr(), absl::MakeSpan(out).first(7)));
+  EXPECT_FALSE(WriteLinkAddressOption(OptionType::kNonce, LinuxAdapter(1), absl::MakeSpan(out)));
+  EXPECT_FALSE(WriteLinkAddressOption(OptionType::kMtu, MacAddr(), absl::MakeSpan(out)));
+  EXPECT_FALSE(WriteLinkAddressOption(OptionType::kSourceLinkAddress, LinuxAdapter(1), absl::MakeSpan(out).first(23)));
+  EXPECT_FALSE(WriteLinkAddressOption(OptionType::kSourceLinkAddress, MacAddr(), absl::MakeSpan(out).first(7)));
   EXPECT_EQ(out, before);
 }
 
