@@ -18,14 +18,14 @@ using Bytes = std::vector<uint8_t>;
 
 constexpr uint64_t kSeed = 0x0123'4567'89ab'cdef;
 
-const std::string kMacs = "02005e100002 02005e100001";
+const std::string kFlowMacs = "02005e100002 02005e100001";
 const std::string kIpv4 = "0800 45000024 12340000 40110000 c0000201 c0000202";
 const std::string kIpv6 = "86dd 60000000 0010 1140 20010db8000000000000000000000001 20010db8000000000000000000000002";
 const std::string kPorts = "9c400009 00100000 0102030405060708";
 
 // In 60-byte frames: IPv4 at 14, UDP at 34; IPv6 at 14, UDP at 54.
-const Bytes kUdp4 = FromHex(kMacs + kIpv4 + kPorts);
-const Bytes kUdp6 = FromHex(kMacs + kIpv6 + kPorts);
+const Bytes kUdp4 = FromHex(kFlowMacs + kIpv4 + kPorts);
+const Bytes kUdp6 = FromHex(kFlowMacs + kIpv6 + kPorts);
 
 uint32_t Hash(const Bytes& frame) { return FlowHash(kSeed, frame); }
 
@@ -60,7 +60,7 @@ TEST(FlowHashTest, FieldsThatMakeAFlow) {
       {"source MAC", kUdp4, With(kUdp4, 11, 0x03)},
       {"VLAN", Tagged(kUdp4, "8100 0064"), Tagged(kUdp4, "8100 0065")},
       {"VLAN or none", kUdp4, Tagged(kUdp4, "8100 0065")},
-      {"MACs of no IP", FromHex(kMacs + "88b6 00"), FromHex("02005e100002 02005e100003 88b6 00")},
+      {"MACs of no IP", FromHex(kFlowMacs + "88b6 00"), FromHex("02005e100002 02005e100003 88b6 00")},
       {"IPv4 source", kUdp4, With(kUdp4, 29, 9)},
       {"IPv4 destination", kUdp4, With(kUdp4, 33, 9)},
       {"IPv4 protocol", kUdp4, With(kUdp4, 23, 6)},
@@ -94,7 +94,7 @@ TEST(FlowHashTest, FieldsThatDoNot) {
       {"payload", kUdp4, With(kUdp4, 49, 9)},
       {"IPv6 flow label and hop limit", kUdp6, With(With(kUdp6, 17, 9), 21, 9)},
       {"payload of a protocol without ports", With(kUdp4, 23, 47), With(With(kUdp4, 23, 47), 35, 9)},
-      {"payload of no IP", FromHex(kMacs + "0806 01"), FromHex(kMacs + "0806 02")},
+      {"payload of no IP", FromHex(kFlowMacs + "0806 01"), FromHex(kFlowMacs + "0806 02")},
   };
   for (const Row& row : rows) EXPECT_EQ(Hash(row.one), Hash(row.other)) << row.description;
 }
@@ -162,7 +162,7 @@ TEST(FlowHashTest, FlowsSpreadEvenlyInEachByteOfTheHash) {
       {"every second source port, as Linux gives them out", [&](int i) { return in_two_bytes(kUdp4, 34, 2 * i); }},
       {"IPv4 addresses", [&](int i) { return in_two_bytes(kUdp4, 28, i); }},
       {"IPv6 addresses", [&](int i) { return in_two_bytes(kUdp6, 52, i); }},
-      {"source MACs", [&](int i) { return in_two_bytes(FromHex(kMacs + "88b6 00"), 10, i); }},
+      {"source MACs", [&](int i) { return in_two_bytes(FromHex(kFlowMacs + "88b6 00"), 10, i); }},
       {"VLANs", [&](int i) { return in_two_bytes(Tagged(kUdp4, "8100 0000"), 14, i % 4095); }},
   };
   for (const Kind& kind : kinds) {

@@ -7,7 +7,7 @@
 namespace eoib {
 namespace {
 
-MadHeader ExampleHeader() {
+MadHeader ExampleMadHeader() {
   MadHeader header;
   header.mgmt_class = MgmtClass::kPerf;
   header.class_version = kPerfClassVersion;
@@ -23,11 +23,11 @@ MadHeader ExampleHeader() {
 TEST(MadHeaderTest, GoldenBytes) {
   Mad mad;
   mad.fill(0xee);
-  EncodeMadHeader(ExampleHeader(), &mad);
+  EncodeMadHeader(ExampleMadHeader(), &mad);
   EXPECT_EQ(ToHex(absl::MakeConstSpan(mad).first(24)),
             ToHex(FromHex("01 04 01 02 000c 1234 1122334455667788 0012 0000 a1b2c3d4")));
   EXPECT_EQ(mad[24], 0xee) << "only the header is written";
-  EXPECT_EQ(*DecodeMadHeader(mad), ExampleHeader());
+  EXPECT_EQ(*DecodeMadHeader(mad), ExampleMadHeader());
 }
 
 TEST(MadHeaderTest, AgreesWithLibibmad) {

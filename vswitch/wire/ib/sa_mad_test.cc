@@ -75,7 +75,7 @@ PathRecord RandomPathRecord(Random* random) {
   return record;
 }
 
-SaHeader ExampleHeader() {
+SaHeader ExampleSaHeader() {
   SaHeader header;
   header.method = MadMethod::kDeleteResp;
   header.status = 0x0200;
@@ -91,18 +91,18 @@ SaHeader ExampleHeader() {
 TEST(SaHeaderTest, GoldenBytes) {
   Mad mad;
   mad.fill(0xee);
-  EncodeSaHeader(ExampleHeader(), &mad);
+  EncodeSaHeader(ExampleSaHeader(), &mad);
   EXPECT_EQ(ToHex(absl::MakeConstSpan(mad).first(kSaData)),
             ToHex(FromHex("01030295 0200 0000 1122334455667788 0038 0000 a1b2c3d4"
                           "000000000000000000000000 0102030405060708 0007 0000 0000000000010003")));
   for (size_t i = kSaData; i < kMadSize; ++i) EXPECT_EQ(mad[i], 0) << i;
-  EXPECT_EQ(*DecodeSaHeader(mad), ExampleHeader());
+  EXPECT_EQ(*DecodeSaHeader(mad), ExampleSaHeader());
   EXPECT_TRUE(DecodeSaHeader(mad)->IsResponse());
 }
 
 TEST(SaHeaderTest, AgreesWithLibibmad) {
   Mad mad;
-  EncodeSaHeader(ExampleHeader(), &mad);
+  EncodeSaHeader(ExampleSaHeader(), &mad);
   EXPECT_EQ(Header32(mad, IB_MAD_BASEVER_F), 1u);
   EXPECT_EQ(Header32(mad, IB_MAD_MGMTCLASS_F), uint32_t{IB_SA_CLASS});
   EXPECT_EQ(Header32(mad, IB_MAD_CLASSVER_F), 2u);
@@ -120,7 +120,7 @@ TEST(SaHeaderTest, AgreesWithLibibmad) {
 TEST(SaHeaderTest, AgreesWithTheUmadStructure) {
   static_assert(offsetof(umad_sa_packet, data) == kSaData);
   Mad mad;
-  EncodeSaHeader(ExampleHeader(), &mad);
+  EncodeSaHeader(ExampleSaHeader(), &mad);
   umad_sa_packet packet;
   static_assert(sizeof(packet) == kMadSize);
   std::memcpy(&packet, mad.data(), sizeof(packet));

@@ -13,14 +13,13 @@ namespace eoib {
 namespace {
 
 using Bytes = std::vector<uint8_t>;
-using Type = DhcpMessageType;
 using Option = DhcpOption;
 
 constexpr size_t kHeaders = kUdp4HeadersSize, kFixed = 236, kFlags = 10, kClient = 12, kRelay = 24, kServerName = 44,
                  kFile = 108;
 constexpr char kCookie[] = "63825363";
 
-Bytes Payload(const char* packet) {
+Bytes MessageOf(const char* packet) {
   const Bytes bytes = FromHex(packet);
   return {bytes.begin() + kHeaders, bytes.end()};
 }
@@ -50,27 +49,27 @@ TEST(DhcpMessageTest, GoldenMessages) {
     const char* description;
     const char* packet;
     DhcpFields fields;
-    Type type;
+    DhcpMessageType type;
   } kRows[] = {
       {"Busybox looks for servers",
        kBusyboxDiscover,
        {BootpOperation::kRequest, 1, 6, 0, 0x6f8afc45, 0, 0, {}, {}, {}, {}, mac},
-       Type::kDiscover},
+       DhcpMessageType::kDiscover},
       {"Dnsmasq offers",
        kDnsmasqOffer,
        {BootpOperation::kReply, 1, 6, 0, 0x2e81083b, 0, 0, {}, Ipv4Addr(0x0a01'006b), Ipv4Addr(0x0a01'00fe), {}, mac},
-       Type::kOffer},
+       DhcpMessageType::kOffer},
       {"Dhclient takes it",
        kDhclientRequest,
        {BootpOperation::kRequest, 1, 6, 0, 0x2e81083b, 0, 0, {}, {}, {}, {}, mac},
-       Type::kRequest},
+       DhcpMessageType::kRequest},
       {"Dnsmasq agrees",
        kDnsmasqAck,
        {BootpOperation::kReply, 1, 6, 0, 0x2e81083b, 0, 0, {}, Ipv4Addr(0x0a01'006b), Ipv4Addr(0x0a01'00fe), {}, mac},
-       Type::kAck},
+       DhcpMessageType::kAck},
   };
   for (const auto& row : kRows) {
-    const Bytes payload = Payload(row.packet);
+    const Bytes payload = MessageOf(row.packet);
     const auto message = DhcpMessage::Parse(payload);
     ASSERT_TRUE(message.has_value()) << row.description;
     EXPECT_EQ(message->fields(), row.fields) << row.description;
@@ -80,7 +79,7 @@ TEST(DhcpMessageTest, GoldenMessages) {
 }
 
 TEST(DhcpMessageTest, OptionsOfAnAck) {
-  const Bytes payload = Payload(kDnsmasqAck);
+  const Bytes payload = MessageOf(kDnsmasqAck);
   const auto message = DhcpMessage::Parse(payload);
   ASSERT_TRUE(message.has_value());
   EXPECT_EQ(message->FindAddress(Option::kServerIdentifier), Ipv4Addr(0x0a01'00fe));
@@ -240,7 +239,7 @@ TEST(AskForBroadcastTest, Rows) {
 TEST(DhcpWriterTest, DiscoverOnIpoib) {
   Bytes out(548, 0xee);
   DhcpWriter writer(IpoibDhcpRequest(0x12345678, Ipv4Addr()), absl::MakeSpan(out));
-  writer.Add(Type::kDiscover);
+  writer.Add(DhcpMessageType::kDiscover);
   writer.Add(Option::kClientIdentifier, DhcpClientIdentifier(1, DuidOf(Guid(0x0002'c903'000e'0b72))));
   const uint8_t asked[] = {1, 3};
   writer.Add(Option::kParameterRequestList, asked);
@@ -266,7 +265,7 @@ TEST(DhcpWriterTest, IsReadAgain) {
   Bytes out(1500, 0xee);
   DhcpWriter writer(fields, absl::MakeSpan(out));
   const Bytes large(600, 0x61);
-  writer.Add(Type::kNak);
+  writer.Add(DhcpMessageType::kNak);
   writer.Add(Option::kMessage, large);
   writer.Add(Option::kDomainName, {});
   writer.AddAddress(Option::kRouters, Ipv4Addr(9));
@@ -274,7 +273,7 @@ TEST(DhcpWriterTest, IsReadAgain) {
   const auto message = DhcpMessage::Parse(writer.Finish());
   ASSERT_TRUE(message.has_value());
   EXPECT_EQ(message->fields(), fields);
-  EXPECT_EQ(message->type(), Type::kNak);
+  EXPECT_EQ(message->type(), DhcpMessageType::kNak);
   EXPECT_EQ(message->FindOption(Option::kMessage), large) << "in parts (RFC 3396)";
   EXPECT_EQ(Found(*message, Option::kDomainName), "");
   EXPECT_EQ(message->FindAddress(Option::kRouters), Ipv4Addr(9));
