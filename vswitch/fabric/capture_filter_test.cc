@@ -25,7 +25,7 @@ Bytes Frame(MacAddr to, MacAddr from, uint16_t vid = 0) {
   return frame;
 }
 
-Bytes Datagram(const Bytes& frame, EoibHeader header = {}) {
+Bytes DatagramOf(const Bytes& frame, EoibHeader header = {}) {
   Bytes datagram(kEoibHeaderSize);
   EncodeEoibHeader(header, datagram.data());
   datagram.insert(datagram.end(), frame.begin(), frame.end());
@@ -37,7 +37,7 @@ Bytes Segment(const Bytes& piece, uint8_t number, uint16_t id) {
   Bytes extended(kSegmentExtensionSize);
   EncodeSegmentExtension({.total = 3000, .piece = 1000}, extended.data());
   extended.insert(extended.end(), piece.begin(), piece.end());
-  return Datagram(extended, {.extension = true, .more_segments = true, .segment_offset = number, .segment_id = id});
+  return DatagramOf(extended, {.extension = true, .more_segments = true, .segment_offset = number, .segment_id = id});
 }
 
 UdHeaders Headers(PKey pkey = PKey(0x8001), uint16_t slid = 1, uint32_t source_qpn = 0x48) {
@@ -57,22 +57,22 @@ TEST(CaptureFilterTest, EveryPacketPassesWithoutCondition) {
 TEST(CaptureFilterTest, OnlyFramesPassACondition) {
   CaptureFilter filter;
   filter.vlan = Vid(0);
-  EXPECT_TRUE(filter.Passes(Headers(), Datagram(Frame(kA, kB))));
-  EXPECT_TRUE(filter.Passes(Headers(), Datagram(Frame(kA, kB), {.form = HeaderForm::kAlternative})));
+  EXPECT_TRUE(filter.Passes(Headers(), DatagramOf(Frame(kA, kB))));
+  EXPECT_TRUE(filter.Passes(Headers(), DatagramOf(Frame(kA, kB), {.form = HeaderForm::kAlternative})));
   EXPECT_FALSE(filter.Passes(Headers(), {}));
   EXPECT_FALSE(filter.Passes(Headers(), Bytes(256, 1))) << "a MAD";
-  EXPECT_FALSE(filter.Passes(Headers(), Datagram(Bytes(13))));
+  EXPECT_FALSE(filter.Passes(Headers(), DatagramOf(Bytes(13))));
 }
 
 TEST(CaptureFilterTest, AllConditionsHold) {
   CaptureFilter filter;
   filter.mac = kA;
   filter.vlan = Vid(10);
-  EXPECT_TRUE(filter.Passes(Headers(), Datagram(Frame(kA, kB, 10))));
-  EXPECT_TRUE(filter.Passes(Headers(), Datagram(Frame(kB, kA, 10))));
-  EXPECT_FALSE(filter.Passes(Headers(), Datagram(Frame(kB, kC, 10))));
-  EXPECT_FALSE(filter.Passes(Headers(), Datagram(Frame(kA, kB, 11))));
-  EXPECT_FALSE(filter.Passes(Headers(), Datagram(Frame(kA, kB))));
+  EXPECT_TRUE(filter.Passes(Headers(), DatagramOf(Frame(kA, kB, 10))));
+  EXPECT_TRUE(filter.Passes(Headers(), DatagramOf(Frame(kB, kA, 10))));
+  EXPECT_FALSE(filter.Passes(Headers(), DatagramOf(Frame(kB, kC, 10))));
+  EXPECT_FALSE(filter.Passes(Headers(), DatagramOf(Frame(kA, kB, 11))));
+  EXPECT_FALSE(filter.Passes(Headers(), DatagramOf(Frame(kA, kB))));
 }
 
 TEST(CaptureFilterTest, VPortHasItsMacsAndGroupsInItsVlans) {
@@ -81,12 +81,12 @@ TEST(CaptureFilterTest, VPortHasItsMacsAndGroupsInItsVlans) {
   filter.vport->pkey = PKey(0x0001);
   filter.vport->macs = {kA, kB};
   filter.vport->vlans.set(10);
-  EXPECT_TRUE(filter.Passes(Headers(), Datagram(Frame(kC, kA, 10))));
-  EXPECT_TRUE(filter.Passes(Headers(), Datagram(Frame(kB, kC, 10))));
-  EXPECT_TRUE(filter.Passes(Headers(), Datagram(Frame(MacAddr::Broadcast(), kC, 10))));
-  EXPECT_FALSE(filter.Passes(Headers(), Datagram(Frame(kC, kC, 10))));
-  EXPECT_FALSE(filter.Passes(Headers(), Datagram(Frame(kC, kA, 11))));
-  EXPECT_FALSE(filter.Passes(Headers(PKey(0x8002)), Datagram(Frame(kC, kA, 10)))) << "another VES";
+  EXPECT_TRUE(filter.Passes(Headers(), DatagramOf(Frame(kC, kA, 10))));
+  EXPECT_TRUE(filter.Passes(Headers(), DatagramOf(Frame(kB, kC, 10))));
+  EXPECT_TRUE(filter.Passes(Headers(), DatagramOf(Frame(MacAddr::Broadcast(), kC, 10))));
+  EXPECT_FALSE(filter.Passes(Headers(), DatagramOf(Frame(kC, kC, 10))));
+  EXPECT_FALSE(filter.Passes(Headers(), DatagramOf(Frame(kC, kA, 11))));
+  EXPECT_FALSE(filter.Passes(Headers(PKey(0x8002)), DatagramOf(Frame(kC, kA, 10)))) << "another VES";
 }
 
 TEST(CaptureFilterTest, SegmentsPassWithTheFirstOne) {

@@ -18,7 +18,7 @@ using testing::HasSubstr;
 
 // Groups that no other test uses, since all tests share the loopback device. The P_Key changes their upper bits only.
 constexpr uint32_t kTestPrefix = 0xff12'e0fe;
-Mgid Group(uint16_t number) { return FloodMgid(PKey(static_cast<uint16_t>(0x8000 | number)), kTestPrefix); }
+Mgid NumberedGroup(uint16_t number) { return FloodMgid(PKey(static_cast<uint16_t>(0x8000 | number)), kTestPrefix); }
 
 // The groups with this prefix that the kernel has at `netdev`, as hex digits.
 std::set<std::string> KernelGroups(const std::string& netdev) {
@@ -44,7 +44,7 @@ class NetdevMulticastTest : public testing::Test {
 
 TEST_F(NetdevMulticastTest, TheNetworkDeviceIsAMemberUntilItLeaves) {
   NetdevMulticast groups;
-  const Mgid one = Group(1), two = Group(2);
+  const Mgid one = NumberedGroup(1), two = NumberedGroup(2);
   ASSERT_TRUE(groups.Join(lo_, one).ok());
   ASSERT_TRUE(groups.Join(lo_, two).ok());
   EXPECT_TRUE(KernelGroups("lo").contains(Hex(one)));
@@ -58,18 +58,18 @@ TEST_F(NetdevMulticastTest, TheNetworkDeviceIsAMemberUntilItLeaves) {
 
 TEST_F(NetdevMulticastTest, JoiningAgainIsOneMembership) {
   NetdevMulticast groups;
-  ASSERT_TRUE(groups.Join(lo_, Group(3)).ok());
-  ASSERT_TRUE(groups.Join(lo_, Group(3)).ok());
-  groups.Leave(Group(3));
-  EXPECT_FALSE(KernelGroups("lo").contains(Hex(Group(3))));
+  ASSERT_TRUE(groups.Join(lo_, NumberedGroup(3)).ok());
+  ASSERT_TRUE(groups.Join(lo_, NumberedGroup(3)).ok());
+  groups.Leave(NumberedGroup(3));
+  EXPECT_FALSE(KernelGroups("lo").contains(Hex(NumberedGroup(3))));
 }
 
 TEST_F(NetdevMulticastTest, MembershipsEndWithTheObject) {
   {
     NetdevMulticast groups;
-    ASSERT_TRUE(groups.Join(lo_, Group(4)).ok());
+    ASSERT_TRUE(groups.Join(lo_, NumberedGroup(4)).ok());
   }
-  EXPECT_FALSE(KernelGroups("lo").contains(Hex(Group(4))));
+  EXPECT_FALSE(KernelGroups("lo").contains(Hex(NumberedGroup(4))));
 }
 
 TEST_F(NetdevMulticastTest, AFullSocketIsFollowedByAnother) {
@@ -77,21 +77,21 @@ TEST_F(NetdevMulticastTest, AFullSocketIsFollowedByAnother) {
   constexpr uint16_t kFirst = 0x1000;
   uint16_t count = 0;
   while (groups.sockets() < 3 && count < 0x4000) {
-    const absl::Status joined = groups.Join(lo_, Group(kFirst + count++));
+    const absl::Status joined = groups.Join(lo_, NumberedGroup(kFirst + count++));
     ASSERT_TRUE(joined.ok()) << joined;
   }
   ASSERT_EQ(groups.sockets(), 3u);
-  EXPECT_TRUE(KernelGroups("lo").contains(Hex(Group(kFirst + count - 1))));
+  EXPECT_TRUE(KernelGroups("lo").contains(Hex(NumberedGroup(kFirst + count - 1))));
   // A Leave makes room.
-  groups.Leave(Group(kFirst));
-  for (uint16_t i = 0; i < 10; ++i) groups.Leave(Group(kFirst + count - 1 - i));
-  ASSERT_TRUE(groups.Join(lo_, Group(kFirst)).ok());
+  groups.Leave(NumberedGroup(kFirst));
+  for (uint16_t i = 0; i < 10; ++i) groups.Leave(NumberedGroup(kFirst + count - 1 - i));
+  ASSERT_TRUE(groups.Join(lo_, NumberedGroup(kFirst)).ok());
   EXPECT_EQ(groups.sockets(), 3u);
 }
 
 TEST_F(NetdevMulticastTest, AFailedJoinNamesGroupAndDevice) {
   NetdevMulticast groups;
-  EXPECT_EQ(groups.Join(99999, Group(5)).message(),
+  EXPECT_EQ(groups.Join(99999, NumberedGroup(5)).message(),
             "join IPv6 group ff12:e0fe:8005:ffff:ffff:ffff:0000:0000 on network device 99999, which is not in this "
             "process's network namespace: No such device");
   EXPECT_EQ(groups.groups(), 0u);
