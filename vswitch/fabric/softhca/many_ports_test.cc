@@ -23,8 +23,6 @@ constexpr bool kSanitized = false;
 constexpr size_t kPorts = 1000;
 #endif
 
-const Gid kMgid = Gid::FromPrefixAndGuid(0xff12'e01b'ffff'ffff, Guid(0xffff'ffff'0000'0000));
-
 void AllowDescriptors(rlim_t count) {
   rlimit files;
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);

@@ -20,6 +20,8 @@
 
 namespace eoib::softhca {
 
+inline const Gid kMgid = Gid::FromPrefixAndGuid(0xff12'e01b'ffff'ffff, Guid(0xffff'ffff'0000'0000));
+
 // Calls `step` until it returns true; false after twenty seconds.
 template <typename Step>
 bool Eventually(Step step) {

@@ -16,8 +16,6 @@ namespace eoib::softhca {
 
 using Received = SoftNode::Received;
 
-inline const Gid kMgid = Gid::FromPrefixAndGuid(0xff12'e01b'ffff'ffff, Guid(0xffff'ffff'0000'0000));
-
 // Every test runs twice: with rings in this process's memory, and with rings in memory files.
 class SoftPortTest : public testing::TestWithParam<bool> {
  protected:
