@@ -12,8 +12,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr uint64_t kIdentify = mcm::kMgid | mcm::kPortGid | mcm::kJoinState;
-constexpr uint64_t kCreate = kIdentify | mcm::kQKey | mcm::kPKey | mcm::kTrafficClass | mcm::kSl | mcm::kFlowLabel;
 constexpr uint8_t kAllStates = kFullMember | kNonMember | kSendOnlyNonMember;
 constexpr uint8_t kReceives = kFullMember | kNonMember;
 

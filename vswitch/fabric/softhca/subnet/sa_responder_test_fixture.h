@@ -13,9 +13,6 @@
 
 namespace eoib::softhca {
 
-inline constexpr uint64_t kIdentify = mcm::kMgid | mcm::kPortGid | mcm::kJoinState;
-inline constexpr uint64_t kCreate = kIdentify | mcm::kQKey | mcm::kPKey | mcm::kTrafficClass | mcm::kSl | mcm::kFlowLabel;
-
 inline PortConfig MakePort(uint16_t lid, std::vector<PKey> pkeys) { return MakeManagedPort(lid, std::move(pkeys)).config; }
 
 class SaResponderTest : public ::testing::Test {

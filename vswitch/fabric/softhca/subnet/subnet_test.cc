@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "vswitch/fabric/softhca/port_name.h"
 #include "vswitch/fabric/softhca/recording_sink_for_test.h"
+#include "vswitch/fabric/softhca/subnet/fake_ports_for_test.h"
 
 namespace eoib::softhca {
 namespace {
@@ -25,19 +26,10 @@ using ::testing::Not;
 using ::testing::StartsWith;
 using ::testing::UnorderedElementsAre;
 
-constexpr uint64_t kCreate =
-    mcm::kMgid | mcm::kPortGid | mcm::kJoinState | mcm::kQKey | mcm::kPKey | mcm::kTrafficClass | mcm::kSl | mcm::kFlowLabel;
-
-Mgid MakeMgid(uint8_t last) {
-  std::array<uint8_t, Gid::kSize> bytes{0xff, 0x12, 0xe0, 0x1b};
-  bytes[15] = last;
-  return Mgid(Gid(bytes));
-}
-
 // A registered port with a recording sink.
-class TestPort {
+class RegisteredPort {
  public:
-  TestPort(Subnet* subnet, const std::string& name, PortUse use = PortUse::kOwn, const RegistrationRequest& request = {})
+  RegisteredPort(Subnet* subnet, const std::string& name, PortUse use = PortUse::kOwn, const RegistrationRequest& request = {})
       : doorbell_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), link_(subnet->Connect(request)) {
     status_ = link_->Register(name, {doorbell_.get(), nullptr}, use, &sink_);
     // Another thread may be delivering.
@@ -94,7 +86,7 @@ class TestPort {
 
 TEST(SubnetTest, APortIsConfiguredWhenItRegisters) {
   Subnet subnet;
-  TestPort h1(&subnet, "h1"), h2(&subnet, "h2");
+  RegisteredPort h1(&subnet, "h1"), h2(&subnet, "h2");
   ASSERT_TRUE(h1.status().ok()) << h1.status();
   EXPECT_THAT(h1.record().order, StartsWith("P"));
   const PortConfig config = h1.config();
@@ -112,19 +104,19 @@ TEST(SubnetTest, APortIsConfiguredWhenItRegisters) {
 
 TEST(SubnetTest, AGuidFollowsFromTheName) {
   Subnet subnet, another;
-  TestPort other(&another, "other");
-  EXPECT_EQ(TestPort(&subnet, "h1").config().port_guid, TestPort(&another, "h1").config().port_guid);
+  RegisteredPort other(&another, "other");
+  EXPECT_EQ(RegisteredPort(&subnet, "h1").config().port_guid, RegisteredPort(&another, "h1").config().port_guid);
 }
 
 TEST(SubnetTest, LidsStayWithNamesAndQpnsDoNot) {
   Subnet subnet;
-  auto h1 = std::make_unique<TestPort>(&subnet, "h1");
-  TestPort h2(&subnet, "h2");
+  auto h1 = std::make_unique<RegisteredPort>(&subnet, "h1");
+  RegisteredPort h2(&subnet, "h2");
   const PortConfig before = h1->config();
   h1.reset();
-  TestPort h3(&subnet, "h3");
+  RegisteredPort h3(&subnet, "h3");
   EXPECT_EQ(h3.config().lid, Lid(4)) << "h1's LID is not given away";
-  h1 = std::make_unique<TestPort>(&subnet, "h1");
+  h1 = std::make_unique<RegisteredPort>(&subnet, "h1");
   EXPECT_EQ(h1->config().lid, before.lid);
   EXPECT_EQ(h1->config().gid, before.gid);
   EXPECT_NE(h1->config().qpns.first, before.qpns.first);
@@ -132,10 +124,10 @@ TEST(SubnetTest, LidsStayWithNamesAndQpnsDoNot) {
 
 TEST(SubnetTest, QpnRangesAreDisjointAndHoldNoSpecialQpn) {
   Subnet subnet;
-  std::vector<std::unique_ptr<TestPort>> ports;
+  std::vector<std::unique_ptr<RegisteredPort>> ports;
   std::set<uint32_t> seen;
   for (int i = 0; i < 1000; ++i) {
-    ports.push_back(std::make_unique<TestPort>(&subnet, absl::StrCat("p", i)));
+    ports.push_back(std::make_unique<RegisteredPort>(&subnet, absl::StrCat("p", i)));
     const QpnRange qpns = ports.back()->config().qpns;
     EXPECT_TRUE(seen.insert(qpns.first.value() / 4096).second);
     EXPECT_EQ(qpns.first.value() % 4096, 0u);
@@ -145,7 +137,7 @@ TEST(SubnetTest, QpnRangesAreDisjointAndHoldNoSpecialQpn) {
 
 TEST(SubnetTest, RequestedLidsAndQpnsAreGrantedIfFree) {
   Subnet subnet;
-  TestPort taken(&subnet, "taken");
+  RegisteredPort taken(&subnet, "taken");
   const QpnRange free{Qpn(taken.config().qpns.first.value() == 0x10000 ? 0x20000 : 0x10000), 4096};
   const struct {
     const char* name;
@@ -161,7 +153,7 @@ TEST(SubnetTest, RequestedLidsAndQpnsAreGrantedIfFree) {
       {"too-many", Lid(79), QpnRange{Qpn(0x30000), 8192}, true, false},
   };
   for (const auto& row : kRows) {
-    TestPort port(&subnet, row.name, PortUse::kOwn, RegistrationRequest{row.lid, row.qpns});
+    RegisteredPort port(&subnet, row.name, PortUse::kOwn, RegistrationRequest{row.lid, row.qpns});
     EXPECT_EQ(port.config().lid == row.lid, row.gets_lid) << row.name;
     EXPECT_TRUE(port.config().lid.IsValid()) << row.name;
     EXPECT_EQ(port.config().qpns.first == row.qpns.first && port.config().qpns.count == row.qpns.count, row.gets_qpns)
@@ -171,12 +163,12 @@ TEST(SubnetTest, RequestedLidsAndQpnsAreGrantedIfFree) {
 
 TEST(SubnetTest, ANameIsRegisteredOnceButCanBeQueried) {
   Subnet subnet;
-  auto owner = std::make_unique<TestPort>(&subnet, "h1");
-  TestPort second(&subnet, "h1");
+  auto owner = std::make_unique<RegisteredPort>(&subnet, "h1");
+  RegisteredPort second(&subnet, "h1");
   EXPECT_EQ(second.status().code(), absl::StatusCode::kAlreadyExists);
   EXPECT_THAT(std::string(second.status().message()), HasSubstr("h1"));
 
-  TestPort query(&subnet, "h1", PortUse::kQuery);
+  RegisteredPort query(&subnet, "h1", PortUse::kQuery);
   ASSERT_TRUE(query.status().ok()) << query.status();
   EXPECT_EQ(query.config().lid, owner->config().lid);
   EXPECT_TRUE(query.config().active);
@@ -188,25 +180,25 @@ TEST(SubnetTest, ANameIsRegisteredOnceButCanBeQueried) {
   EXPECT_TRUE(query.config().active);
   owner.reset();
   EXPECT_FALSE(query.config().active) << "no process runs the port";
-  EXPECT_TRUE(TestPort(&subnet, "h1").status().ok());
+  EXPECT_TRUE(RegisteredPort(&subnet, "h1").status().ok());
 }
 
 // Otherwise queries could use up the LIDs.
 TEST(SubnetTest, AQueryMakesNoPort) {
   Subnet subnet;
-  TestPort asker(&subnet, "h1", PortUse::kQuery);
+  RegisteredPort asker(&subnet, "h1", PortUse::kQuery);
   EXPECT_EQ(asker.status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(subnet.Ports(), IsEmpty());
 }
 
 TEST(SubnetTest, AManagerMakesAPortAndKeepsItUp) {
   Subnet subnet;
-  auto manager = std::make_unique<TestPort>(&subnet, "h1", PortUse::kManage);
+  auto manager = std::make_unique<RegisteredPort>(&subnet, "h1", PortUse::kManage);
   ASSERT_TRUE(manager->status().ok()) << manager->status();
   EXPECT_TRUE(manager->config().active);
   EXPECT_EQ(manager->link()->OpenRing(1, Lid(2), RingEnd()).code(), absl::StatusCode::kPermissionDenied);
   EXPECT_FALSE(subnet.Ports().at(0).alive) << "no process receives datagrams";
-  auto owner = std::make_unique<TestPort>(&subnet, "h1");
+  auto owner = std::make_unique<RegisteredPort>(&subnet, "h1");
   ASSERT_TRUE(owner->status().ok()) << owner->status();
   EXPECT_EQ(owner->config().lid, manager->config().lid);
   owner.reset();
@@ -214,20 +206,20 @@ TEST(SubnetTest, AManagerMakesAPortAndKeepsItUp) {
   ASSERT_TRUE(subnet.SetLink("h1", false).ok());
   EXPECT_FALSE(manager->config().active);
   ASSERT_TRUE(subnet.SetLink("h1", true).ok());
-  TestPort query(&subnet, "h1", PortUse::kQuery);
+  RegisteredPort query(&subnet, "h1", PortUse::kQuery);
   manager.reset();
   EXPECT_FALSE(query.config().active) << "no process wants it up";
 }
 
 TEST(SubnetTest, NamesAreChecked) {
   Subnet subnet;
-  EXPECT_EQ(TestPort(&subnet, "ALL").status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(TestPort(&subnet, "").status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(RegisteredPort(&subnet, "ALL").status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(RegisteredPort(&subnet, "").status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST(SubnetTest, NoCallFollowsUnregister) {
   Subnet subnet;
-  TestPort h1(&subnet, "h1");
+  RegisteredPort h1(&subnet, "h1");
   h1.link()->Unregister();
   const std::string before = h1.record().order;
   ASSERT_TRUE(subnet.SetFault({"*", "*", FaultRule{.loss_ppm = 5}}).ok());
@@ -246,7 +238,7 @@ SubnetConfig TwoPartitions() {
 
 TEST(SubnetTest, PKeyTablesComeFromTheConfiguration) {
   Subnet subnet(Subnet::Options{.config = TwoPartitions()});
-  TestPort h1(&subnet, "h1"), h3(&subnet, "h3"), h4(&subnet, "h4");
+  RegisteredPort h1(&subnet, "h1"), h3(&subnet, "h3"), h4(&subnet, "h4");
   EXPECT_THAT(h1.config().pkeys, ElementsAre(PKey(0xffff), PKey(0x8001), PKey(0x8002)));
   EXPECT_THAT(h3.config().pkeys, ElementsAre(PKey(0xffff), PKey(0x0001)));
   EXPECT_THAT(h4.config().pkeys, ElementsAre(PKey(0xffff)));
@@ -254,7 +246,7 @@ TEST(SubnetTest, PKeyTablesComeFromTheConfiguration) {
 
 TEST(SubnetTest, PKeysKeepTheirIndexWhenOthersComeAndGo) {
   Subnet subnet(Subnet::Options{.config = TwoPartitions()});
-  TestPort h1(&subnet, "h1"), h2(&subnet, "h2");
+  RegisteredPort h1(&subnet, "h1"), h2(&subnet, "h2");
   const size_t h2_configs = h2.record().configs.size();
   ASSERT_TRUE(subnet.RemoveFromPartition(PKey(0x0001), "h1").ok());
   EXPECT_THAT(h1.config().pkeys, ElementsAre(PKey(0xffff), PKey(0), PKey(0x8002)));
@@ -274,7 +266,7 @@ TEST(SubnetTest, PKeysKeepTheirIndexWhenOthersComeAndGo) {
 
 TEST(SubnetTest, APartitionEndsWithItsLastMember) {
   Subnet subnet;
-  TestPort h1(&subnet, "h1");
+  RegisteredPort h1(&subnet, "h1");
   for (uint16_t pkey = 0x8001; pkey < 0x8001 + 2 * kMaxPKeys; ++pkey) {
     ASSERT_TRUE(subnet.AddToPartition(PKey(pkey), "ALL", Membership::kFull).ok()) << pkey;
     ASSERT_TRUE(subnet.RemoveFromPartition(PKey(pkey), "h1").ok());
@@ -283,13 +275,13 @@ TEST(SubnetTest, APartitionEndsWithItsLastMember) {
   ASSERT_TRUE(subnet.RemoveFromPartition(PKey(0xffff), "ALL").ok());
   ASSERT_TRUE(subnet.AddToPartition(PKey(0x8001), "ALL", Membership::kFull).ok());
   ASSERT_TRUE(subnet.AddToPartition(PKey(0xffff), "ALL", Membership::kFull).ok());
-  TestPort h2(&subnet, "h2");
+  RegisteredPort h2(&subnet, "h2");
   EXPECT_THAT(h2.config().pkeys, ElementsAre(PKey(0xffff), PKey(0x8001))) << "the default partition has kept its place";
 }
 
 TEST(SubnetTest, AllRestoresPortsThatWereRemovedByName) {
   Subnet subnet;
-  TestPort h1(&subnet, "h1"), h2(&subnet, "h2");
+  RegisteredPort h1(&subnet, "h1"), h2(&subnet, "h2");
   ASSERT_TRUE(subnet.AddToPartition(PKey(0x8001), "ALL", Membership::kFull).ok());
   ASSERT_TRUE(subnet.AddToPartition(PKey(0x8001), "h1", Membership::kLimited).ok());
   ASSERT_TRUE(subnet.RemoveFromPartition(PKey(0x8001), "h2").ok());
@@ -302,39 +294,39 @@ TEST(SubnetTest, AllRestoresPortsThatWereRemovedByName) {
 TEST(SubnetTest, APortMayBeConfiguredBeforeItIsThere) {
   Subnet subnet;
   ASSERT_TRUE(subnet.AddToPartition(PKey(0x8001), "h1", Membership::kFull).ok());
-  TestPort h1(&subnet, "h1");
+  RegisteredPort h1(&subnet, "h1");
   EXPECT_THAT(h1.config().pkeys, ElementsAre(PKey(0xffff), PKey(0x8001)));
 }
 
 TEST(SubnetTest, GroupsArePushedToAllPortsOfThePartition) {
   Subnet subnet;
-  TestPort h1(&subnet, "h1"), h2(&subnet, "h2"), h3(&subnet, "h3");
+  RegisteredPort h1(&subnet, "h1"), h2(&subnet, "h2"), h3(&subnet, "h3");
   const Mlid mlid(0xc001);
   ASSERT_TRUE(h1.Join(1));
   ASSERT_TRUE(h2.Join(1, kNonMember));
   ASSERT_TRUE(h3.Join(1, kSendOnlyNonMember));
-  for (const TestPort* port : {&h1, &h2, &h3}) {
+  for (const RegisteredPort* port : {&h1, &h2, &h3}) {
     EXPECT_THAT(port->record().groups[mlid], ElementsAre(h1.config().lid, h2.config().lid));
   }
-  TestPort late(&subnet, "late");
+  RegisteredPort late(&subnet, "late");
   EXPECT_THAT(late.record().groups[mlid], ElementsAre(h1.config().lid, h2.config().lid));
   ASSERT_TRUE(h1.Leave(1));
-  for (const TestPort* port : {&h1, &h2, &h3, &late}) EXPECT_THAT(port->record().groups, IsEmpty());
+  for (const RegisteredPort* port : {&h1, &h2, &h3, &late}) EXPECT_THAT(port->record().groups, IsEmpty());
 }
 
 // Otherwise it could count the members and send to them.
 TEST(SubnetTest, TellsNoMembersToAPortOutsideThePartition) {
   Subnet subnet(Subnet::Options{.config = TwoPartitions()});
-  TestPort h1(&subnet, "h1"), h2(&subnet, "h2"), h3(&subnet, "h3"), outsider(&subnet, "outsider");
+  RegisteredPort h1(&subnet, "h1"), h2(&subnet, "h2"), h3(&subnet, "h3"), outsider(&subnet, "outsider");
   const Mlid of_8001(0xc001), of_8002(0xc002);
   ASSERT_TRUE(h1.Join(1, kFullMember, PKey(0x8001)));
   ASSERT_TRUE(h1.Join(2, kFullMember, PKey(0x8002)));
-  TestPort late(&subnet, "late");
-  for (const TestPort* port : {&h2, &h3}) {
+  RegisteredPort late(&subnet, "late");
+  for (const RegisteredPort* port : {&h2, &h3}) {
     EXPECT_THAT(port->record().groups[of_8001], ElementsAre(h1.config().lid)) << "also a limited member";
     EXPECT_THAT(port->record().groups[of_8002], IsEmpty());
   }
-  for (const TestPort* port : {&outsider, &late}) EXPECT_THAT(port->record().groups, IsEmpty());
+  for (const RegisteredPort* port : {&outsider, &late}) EXPECT_THAT(port->record().groups, IsEmpty());
 
   ASSERT_TRUE(subnet.AddToPartition(PKey(0x8002), "h2", Membership::kFull).ok());
   EXPECT_THAT(h2.record().groups[of_8002], ElementsAre(h1.config().lid));
@@ -344,15 +336,15 @@ TEST(SubnetTest, TellsNoMembersToAPortOutsideThePartition) {
 
 TEST(SubnetTest, TheGroupIsKnownBeforeTheJoinIsAnswered) {
   Subnet subnet;
-  TestPort h1(&subnet, "h1");
+  RegisteredPort h1(&subnet, "h1");
   ASSERT_TRUE(h1.Join(1));
   EXPECT_THAT(h1.record().order, testing::EndsWith("GM"));
 }
 
 TEST(SubnetTest, ADyingPortLeavesItsGroups) {
   Subnet subnet;
-  auto h1 = std::make_unique<TestPort>(&subnet, "h1");
-  TestPort h2(&subnet, "h2");
+  auto h1 = std::make_unique<RegisteredPort>(&subnet, "h1");
+  RegisteredPort h2(&subnet, "h2");
   ASSERT_TRUE(h1->Join(1));
   ASSERT_TRUE(h2.Join(1));
   h1.reset();
@@ -361,7 +353,7 @@ TEST(SubnetTest, ADyingPortLeavesItsGroups) {
 
 TEST(SubnetTest, ALinkThatGoesDownTakesGroupsAndRingsAlongAndKeepsItsLid) {
   Subnet subnet;
-  TestPort h1(&subnet, "h1"), h2(&subnet, "h2");
+  RegisteredPort h1(&subnet, "h1"), h2(&subnet, "h2");
   ASSERT_TRUE(h1.Join(1));
   ASSERT_TRUE(h2.Join(1));
   // Both ends are told: otherwise a hostile port would go on sending, or reading what others send.
@@ -392,7 +384,7 @@ TEST(SubnetTest, APortThatLosesThePKeyReceivesNoMoreOfTheGroup) {
   Subnet subnet;
   ASSERT_TRUE(subnet.RemoveFromPartition(PKey(0xffff), std::string(kAllPorts)).ok());
   for (const char* name : {"h1", "h2"}) ASSERT_TRUE(subnet.AddToPartition(PKey(0xffff), name, Membership::kFull).ok());
-  TestPort h1(&subnet, "h1"), h2(&subnet, "h2");
+  RegisteredPort h1(&subnet, "h1"), h2(&subnet, "h2");
   ASSERT_TRUE(h1.Join(1));
   ASSERT_TRUE(h2.Join(1));
   ASSERT_THAT(h1.record().groups[Mlid(0xc001)], ElementsAre(h1.config().lid, h2.config().lid));
@@ -404,7 +396,7 @@ TEST(SubnetTest, APortThatLosesThePKeyReceivesNoMoreOfTheGroup) {
 
 TEST(SubnetTest, PortsAreIntroducedToOneAnother) {
   Subnet subnet(Subnet::Options{.config = TwoPartitions()});
-  TestPort h1(&subnet, "h1"), h3(&subnet, "h3");
+  RegisteredPort h1(&subnet, "h1"), h3(&subnet, "h3");
   const uint64_t ring = h3.OpenRing(17, h1.config().lid);
   ASSERT_NE(ring, 0u);
   ASSERT_EQ(h1.record().offers.count(ring), 1u);
@@ -426,8 +418,8 @@ TEST(SubnetTest, PortsAreIntroducedToOneAnother) {
 
 TEST(SubnetTest, RingsToUnknownLidsAreRefused) {
   Subnet subnet;
-  TestPort h1(&subnet, "h1");
-  const Lid gone = TestPort(&subnet, "gone").config().lid;
+  RegisteredPort h1(&subnet, "h1");
+  const Lid gone = RegisteredPort(&subnet, "gone").config().lid;
   EXPECT_EQ(h1.OpenRing(1, Lid(99)), 0u);
   EXPECT_EQ(h1.OpenRing(2, gone), 0u);
   EXPECT_THAT(h1.record().refused, ElementsAre(1u, 2u));
@@ -436,8 +428,8 @@ TEST(SubnetTest, RingsToUnknownLidsAreRefused) {
 
 TEST(SubnetTest, RingsCloseFromEitherEndAndWithTheirPort) {
   Subnet subnet;
-  TestPort h1(&subnet, "h1"), stranger(&subnet, "stranger");
-  auto h2 = std::make_unique<TestPort>(&subnet, "h2");
+  RegisteredPort h1(&subnet, "h1"), stranger(&subnet, "stranger");
+  auto h2 = std::make_unique<RegisteredPort>(&subnet, "h2");
   const Lid lid = h2->config().lid;
   const uint64_t by_source = h1.OpenRing(1, lid), by_destination = h1.OpenRing(2, lid), by_death = h1.OpenRing(3, lid);
   const uint64_t reverse = h2->OpenRing(4, h1.config().lid);
@@ -458,7 +450,7 @@ TEST(SubnetTest, RingsCloseFromEitherEndAndWithTheirPort) {
 
 TEST(SubnetTest, ConsumersHearOfASourcesNewIdentity) {
   Subnet subnet;
-  TestPort h1(&subnet, "h1"), h2(&subnet, "h2");
+  RegisteredPort h1(&subnet, "h1"), h2(&subnet, "h2");
   ASSERT_TRUE(h1.Join(1));
   const uint64_t ring = h1.OpenRing(1, h2.config().lid);
   ASSERT_TRUE(subnet.AddToPartition(PKey(0x8001), "h1", Membership::kFull).ok());
@@ -472,11 +464,13 @@ TEST(SubnetTest, ConsumersHearOfASourcesNewIdentity) {
 }
 
 FaultRule Loss(uint32_t ppm) { return FaultRule{.loss_ppm = ppm}; }
-FaultRule LossFrom(const TestPort& source, uint32_t ppm) { return FaultRule{.source = source.config().gid, .loss_ppm = ppm}; }
+FaultRule LossFrom(const RegisteredPort& source, uint32_t ppm) {
+  return FaultRule{.source = source.config().gid, .loss_ppm = ppm};
+}
 
 TEST(SubnetTest, EachPortIsToldTheFaultsOfItsOwnSources) {
   Subnet subnet;
-  TestPort h1(&subnet, "h1"), h2(&subnet, "h2");
+  RegisteredPort h1(&subnet, "h1"), h2(&subnet, "h2");
   EXPECT_THAT(h1.record().faults.back(), IsEmpty());
   ASSERT_TRUE(subnet.SetFault({"*", "*", Loss(1)}).ok());
   ASSERT_TRUE(subnet.SetFault({"*", "h2", Loss(2)}).ok());
@@ -496,13 +490,13 @@ TEST(SubnetTest, EachPortIsToldTheFaultsOfItsOwnSources) {
 TEST(SubnetTest, AFaultWaitsForItsPorts) {
   Subnet subnet;
   ASSERT_TRUE(subnet.SetFault({"late", "h1", Loss(5)}).ok());
-  TestPort h1(&subnet, "h1");
+  RegisteredPort h1(&subnet, "h1");
   EXPECT_THAT(h1.record().faults.back(), IsEmpty());
-  TestPort late(&subnet, "late");
+  RegisteredPort late(&subnet, "late");
   EXPECT_THAT(h1.record().faults.back(), ElementsAre(LossFrom(late, 5)));
   EXPECT_THAT(late.record().faults.back(), IsEmpty());
   const size_t told = h1.record().faults.size();
-  TestPort other(&subnet, "other");
+  RegisteredPort other(&subnet, "other");
   EXPECT_EQ(h1.record().faults.size(), told) << "or its random sequence would restart";
 }
 
@@ -531,7 +525,7 @@ TEST(SubnetTest, FaultsAreChecked) {
 
 TEST(SubnetTest, AnAbsentSmAnswersNoPort) {
   Subnet subnet;
-  TestPort h1(&subnet, "h1");
+  RegisteredPort h1(&subnet, "h1");
   subnet.SetSmAbsent(true);
   EXPECT_TRUE(h1.Ask(MadMethod::kSet, 1, kFullMember).ok());
   EXPECT_THAT(h1.record().mads, IsEmpty());
@@ -542,7 +536,7 @@ TEST(SubnetTest, AnAbsentSmAnswersNoPort) {
 
 TEST(SubnetTest, AnOperatorSeesPortsGroupsAndRings) {
   Subnet subnet;
-  TestPort h1(&subnet, "h1"), h2(&subnet, "h2");
+  RegisteredPort h1(&subnet, "h1"), h2(&subnet, "h2");
   ASSERT_TRUE(h1.Join(1));
   ASSERT_NE(h1.OpenRing(1, h2.config().lid), 0u);
   const auto ports = subnet.Ports();
@@ -568,7 +562,7 @@ TEST(SubnetTest, ThreadsDoNotDisturbOneAnother) {
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&subnet, t] {
       for (int i = 0; i < 50; ++i) {
-        TestPort port(&subnet, absl::StrCat("p", t));
+        RegisteredPort port(&subnet, absl::StrCat("p", t));
         ASSERT_TRUE(port.status().ok()) << port.status();
         ASSERT_TRUE(port.Ask(MadMethod::kSet, 1, kFullMember).ok());
         port.link()->OpenRing(1, Lid(2), RingEnd()).IgnoreError();
