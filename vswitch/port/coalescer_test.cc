@@ -84,12 +84,6 @@ Segment After(Segment segment, size_t payload) {
   return segment;
 }
 
-struct Row {
-  const char* description;
-  Segment second;  // follows a first one with the defaults
-  bool joined;
-};
-
 TEST(CoalescerTest, SegmentsThatContinueARun) {
   Segment next;
   next.sequence = 1100;
@@ -98,7 +92,11 @@ TEST(CoalescerTest, SegmentsThatContinueARun) {
     change(&segment);
     return segment;
   };
-  const Row rows[] = {
+  const struct {
+    const char* description;
+    Segment second;  // follows a first one with the defaults
+    bool joined;
+  } kRows[] = {
       {"the next bytes", next, true},
       {"fewer bytes", with([](Segment* s) { s->payload = 5; }), true},
       {"pushed", with([](Segment* s) { s->flags = 0x18; }), true},
@@ -119,7 +117,7 @@ TEST(CoalescerTest, SegmentsThatContinueARun) {
       {"a fragment", with([](Segment* s) { s->fragment = 0x6000; }), false},
       {"the other IP version", with([](Segment* s) { s->ipv6 = true; }), false},
   };
-  for (const Row& row : rows) {
+  for (const auto& row : kRows) {
     Coalescer coalescer;
     ASSERT_TRUE(Add(&coalescer, Segment()));
     EXPECT_EQ(Add(&coalescer, row.second), row.joined) << row.description;

@@ -24,10 +24,10 @@ namespace {
 using Bytes = std::vector<uint8_t>;
 
 constexpr uint32_t kMtu = 2044;  // of the VES
-const MacAddr kMac = MacAddr::FromUint64(0x02'00'00'00'00'0b);
+const MacAddr kTapMac = MacAddr::FromUint64(0x02'00'00'00'00'0b);
 
 // struct virtio_net_hdr.
-struct VnetHeader {
+struct VirtioNetHeader {
   uint8_t flags = 0, gso_type = 0;
   uint16_t header_length = 0, gso_size = 0, start = 0, offset = 0;
 };
@@ -35,7 +35,7 @@ struct VnetHeader {
 class TapPortLargeTest : public testing::Test {
  protected:
   void SetUp() override {
-    port_ = TapPort::Open({.name = "tap0", .mac = kMac, .mtu = 2026, .super_frames = true}).value();
+    port_ = TapPort::Open({.name = "tap0", .mac = kTapMac, .mtu = 2026, .super_frames = true}).value();
     ASSERT_TRUE(port_->SetLinkUp(true).ok());
     socket_.reset(socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, htons(ETH_P_ALL)));
     const int on = 1;
@@ -51,7 +51,7 @@ class TapPortLargeTest : public testing::Test {
   static Bytes Plain(size_t size) {
     Bytes frame(size);
     MacAddr::Broadcast().ToWire(&frame[0]);
-    kMac.ToWire(&frame[6]);
+    kTapMac.ToWire(&frame[6]);
     frame[12] = 0x88, frame[13] = 0xb6;
     for (size_t i = 14; i < size; ++i) frame[i] = static_cast<uint8_t>(i * 7);
     return frame;
@@ -78,7 +78,7 @@ class TapPortLargeTest : public testing::Test {
       Free(frames);
     }
   }
-  void KernelSends(VnetHeader header, Bytes frame) {
+  void KernelSends(VirtioNetHeader header, Bytes frame) {
     iovec parts[] = {{&header, sizeof(header)}, {frame.data(), frame.size()}};
     ASSERT_EQ(writev(socket_.get(), parts, 2), static_cast<ssize_t>(sizeof(header) + frame.size()));
   }
@@ -128,11 +128,11 @@ class TapPortLargeTest : public testing::Test {
     frame.rest = static_cast<uint32_t>(bytes.size()) - frame.length;
     return frame;
   }
-  std::pair<VnetHeader, Bytes> KernelReceives() {
+  std::pair<VirtioNetHeader, Bytes> KernelReceives() {
     for (int tries = 0; tries < 100; ++tries) {
       pollfd waiting{socket_.get(), POLLIN, 0};
       poll(&waiting, 1, 100);
-      VnetHeader header;
+      VirtioNetHeader header;
       Bytes frame(70000);
       iovec parts[] = {{&header, sizeof(header)}, {frame.data(), frame.size()}};
       sockaddr_ll from{};

@@ -11,7 +11,7 @@
 namespace eoib {
 namespace {
 
-constexpr size_t kSize = 1 << 16;
+constexpr size_t kFileSize = 1 << 16;
 
 // An access that the compiler does not leave out.
 uint8_t Read(const ModelFile& file, size_t at) { return *static_cast<volatile uint8_t*>(file.bytes() + at); }
@@ -19,7 +19,7 @@ void Write(const ModelFile& file, size_t at) { *static_cast<volatile uint8_t*>(f
 
 TEST(GuestAccessTest, LostMemoryHasZeros) {
   GuestAccess::CatchLosses();
-  ModelFile file(kSize);
+  ModelFile file(kFileSize);
   GuestAccess::Lost lost{false};
   Write(file, 5);
   Write(file, 40000);
@@ -29,13 +29,13 @@ TEST(GuestAccessTest, LostMemoryHasZeros) {
   EXPECT_FALSE(lost.load());
   EXPECT_EQ(Read(file, 40000), 0);
   EXPECT_TRUE(lost.load());
-  Write(file, kSize - 1);
-  EXPECT_EQ(Read(file, kSize - 1), 7);
+  Write(file, kFileSize - 1);
+  EXPECT_EQ(Read(file, kFileSize - 1), 7);
 }
 
 TEST(GuestAccessTest, TheInnermostStretchCounts) {
   GuestAccess::CatchLosses();
-  ModelFile file(kSize);
+  ModelFile file(kFileSize);
   ASSERT_TRUE(file.Resize(0));
   GuestAccess::Lost outer{false}, inner{false};
   const GuestAccess outside(&outer);
@@ -51,7 +51,7 @@ TEST(GuestAccessTest, TheInnermostStretchCounts) {
 
 TEST(GuestAccessTest, AThreadOfTheLibraryOutlivesThePort) {
   GuestAccess::CatchLosses();
-  ModelFile file(kSize);
+  ModelFile file(kFileSize);
   ASSERT_TRUE(file.Resize(0));
   auto lost = std::make_shared<GuestAccess::Lost>(false);
   std::thread([&] {
@@ -66,7 +66,7 @@ TEST(GuestAccessTest, AThreadOfTheLibraryOutlivesThePort) {
 // The signal ends the process as before, or its former handler does.
 TEST(GuestAccessDeathTest, OutsideOfAStretchTheSignalIsPassedOn) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
-  ModelFile file(kSize);
+  ModelFile file(kFileSize);
   ASSERT_TRUE(file.Resize(0));
   GuestAccess::CatchLosses();
   GuestAccess::Lost lost{false};

@@ -18,12 +18,12 @@ using ::testing::HasSubstr;
 using Buffers = std::vector<ModelQueue::Buffer>;
 using Direction = Virtqueue::Direction;
 
-constexpr uint16_t kSize = 8;
+constexpr uint16_t kQueueSize = 8;
 
 class VirtqueueTest : public testing::Test {
  protected:
   void Attach(const Virtqueue::Features& features, uint16_t start = 0, DirtyLog* log = nullptr) {
-    guest_ = std::make_unique<ModelQueue>(&memory_, kSize, features.event_index, start);
+    guest_ = std::make_unique<ModelQueue>(&memory_, kQueueSize, features.event_index, start);
     queue_.Attach(1, guest_->rings(), features, {start, start}, &map_, log);
   }
   bool Next(Direction direction = Direction::kFromGuest) { return queue_.Next(direction, &chain_); }
@@ -146,13 +146,13 @@ TEST_F(VirtqueueTest, LogsWhatItWrites) {
 TEST_F(VirtqueueTest, StopsAtWhatBreaksARule) {
   const auto fresh = [this] { Attach({.indirect = true}); };
   fresh();
-  guest_->AvailableWord(AvailRing::kIndex) = kSize + 1;
+  guest_->AvailableWord(AvailRing::kIndex) = kQueueSize + 1;
   ExpectFault("more chains than entries: its available index is 9");
   fresh();
-  guest_->MakeAvailable(kSize);
+  guest_->MakeAvailable(kQueueSize);
   ExpectFault("a chain that begins outside of the table, at descriptor 8");
   fresh();
-  *guest_->Descriptor(0) = {ModelMemory::kHigh, 10, RingDescriptor::kNext, kSize};
+  *guest_->Descriptor(0) = {ModelMemory::kHigh, 10, RingDescriptor::kNext, kQueueSize};
   guest_->MakeAvailable(0);
   ExpectFault("a chain that leaves its table, to descriptor 8");
   fresh();
@@ -200,7 +200,7 @@ TEST_F(VirtqueueTest, BoundsIndirectChains) {
 }
 
 TEST_F(VirtqueueTest, RefusesRingsThatCannotBe) {
-  ModelQueue guest(&memory_, kSize, false);
+  ModelQueue guest(&memory_, kQueueSize, false);
   Virtqueue::Rings rings = guest.rings();
   rings.size = 6;
   queue_.Attach(1, rings, {}, {}, &map_, nullptr);
