@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "control/config.h"
 #include "control/config_diff.h"
+#include "control/config_for_test.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -16,8 +17,6 @@ using ::testing::HasSubstr;
 std::string WithNetdev(const std::string& lines) {
   return absl::StrCat("[[ves]]\nname = 'blue'\npkey = 0x8001\n[[vport]]\nname = 'p1'\nves = 'blue'\ntype = 'netdev'\n", lines);
 }
-
-std::string MistakesOf(const std::string& text) { return std::string(ParseConfig(text, "f").status().message()); }
 
 TEST(NetdevConfigTest, ReadsTheNetdev) {
   const auto config = ParseConfig(WithNetdev("netdev = 'eth1'\nmode = 'trunk'\nstatic_macs = ['02:00:00:00:00:01']\n"), "f");

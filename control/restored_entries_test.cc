@@ -1,5 +1,6 @@
 #include "control/restored_entries.h"
 
+#include "fdb/fdb_key_for_test.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -10,7 +11,6 @@ const Gid kGid = Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(1));
 const PeerAddress kPeer{kGid, Qpn(0x48)};
 const PeerAddress kRestarted{kGid, Qpn(0x49)};
 const PeerAddress kElsewhere{Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(2)), Qpn(0x48)};
-FdbKey Key(uint64_t mac) { return FdbKey(Vid(0), MacAddr::FromUint64(0x0200'0000'0000 + mac)); }
 
 class RestoredEntriesTest : public testing::Test {
  protected:

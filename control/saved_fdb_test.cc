@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "fdb/fdb_key_for_test.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "vswitch/base/file.h"
@@ -16,8 +17,6 @@ using testing::HasSubstr;
 
 const AgentId kAgent = *AgentId::Parse("54b4d3e5-7c7c-49e5-97ae-ad2a34bd1ad8");
 const AgentId kOther = *AgentId::Parse("7af5a0e2-7c7c-49e5-97ae-ad2a34bd1ad8");
-
-FdbKey Key(uint64_t mac, uint16_t vid = 0) { return FdbKey(Vid(vid), MacAddr::FromUint64(0x0200'0000'0000 + mac)); }
 
 SavedFdb Example() {
   const PeerAddress peer{Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(7)), Qpn(0x48)};

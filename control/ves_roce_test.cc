@@ -27,7 +27,7 @@ using testing::HasSubstr;
 using Bytes = std::vector<uint8_t>;
 const MacAddr kLocal = MacAddr::FromUint64(0x02'00'00'00'00'0a);
 const MacAddr kRemote = MacAddr::FromUint64(0x02'00'00'00'00'0b);
-const PeerAddress kPeer = {Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0xb)), Qpn(0x99)};
+const PeerAddress kRocePeer = {Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0xb)), Qpn(0x99)};
 
 Bytes MakeFrame(MacAddr to, MacAddr from) {
   Bytes frame(60, 0);
@@ -76,14 +76,14 @@ class VesRoceTest : public testing::Test {
 
   eoib::Forwarder* Forwarder() { return ves_->forwarder(); }
   uint64_t Dropped(DropReason reason) { return Forwarder()->counters().drop(reason); }
-  // Delivers a datagram from kPeer with `frame`, to the group or GID `dgid`.
+  // Delivers a datagram from kRocePeer with `frame`, to the group or GID `dgid`.
   void Deliver(const Bytes& frame, const Gid& dgid) {
     Bytes bytes(kGrhSize + kEoibHeaderSize, 0);
-    kPeer.gid.ToWire(&bytes[8]);
+    kRocePeer.gid.ToWire(&bytes[8]);
     dgid.ToWire(&bytes[24]);
     EncodeEoibHeader({HeaderForm::kEoib, L4Checksum::kNone, false}, &bytes[kGrhSize]);
     bytes.insert(bytes.end(), frame.begin(), frame.end());
-    hca_.Deliver(bytes, {.status = IBV_WC_SUCCESS, .src_qp = kPeer.qpn.value(), .wc_flags = IBV_WC_GRH, .slid = 0x5054});
+    hca_.Deliver(bytes, {.status = IBV_WC_SUCCESS, .src_qp = kRocePeer.qpn.value(), .wc_flags = IBV_WC_GRH, .slid = 0x5054});
     Forwarder()->PollFabric();
     ves_->RunPunts();
   }
@@ -126,27 +126,27 @@ TEST_F(VesRoceTest, ReclaimsAVPortThatIsSilentAndHasNoMacs) {
     }
   };
   pass(290);
-  EXPECT_FALSE(ves_->directory()->Find(kPeer).IsNone()) << "silent, but a MAC is known behind it";
+  EXPECT_FALSE(ves_->directory()->Find(kRocePeer).IsNone()) << "silent, but a MAC is known behind it";
   pass(32);
-  EXPECT_TRUE(ves_->directory()->Find(kPeer).IsNone());
+  EXPECT_TRUE(ves_->directory()->Find(kRocePeer).IsNone());
   EXPECT_EQ(ves_->directory()->Dump().size(), 1u) << "our own";
   Deliver(MakeFrame(MacAddr::Broadcast(), kRemote), FloodMgid(PKey(0x8001)).gid());
-  EXPECT_FALSE(ves_->directory()->Find(kPeer).IsNone());
+  EXPECT_FALSE(ves_->directory()->Find(kRocePeer).IsNone());
 }
 
 TEST_F(VesRoceTest, FdbShowPrintsAllAddressesOfAPeer) {
   const PeerAddress other = {Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0xc)), Qpn(0x9a)};
   VPortDirectory* const directory = ves_->directory();
-  const VPortId vport = directory->Intern(kPeer);
+  const VPortId vport = directory->Intern(kRocePeer);
   Deliver(MakeFrame(MacAddr::Broadcast(), kRemote), FloodMgid(PKey(0x8001)).gid());
   const std::string first = "  GID fe80:0000:0000:0000:0000:0000:0000:000b QPN 0x99";
   EXPECT_THAT(FdbAnswer({ReadFdb(*ves_, {})}).Text(), HasSubstr(first + "\n"));
-  ASSERT_TRUE(directory->Announce(vport, {{{.peer = kPeer}, {.peer = other}}}, {}));
-  ASSERT_TRUE(directory->SetPath(vport, kPeer.gid, AhIndex(1)));
+  ASSERT_TRUE(directory->Announce(vport, {{{.peer = kRocePeer}, {.peer = other}}}, {}));
+  ASSERT_TRUE(directory->SetPath(vport, kRocePeer.gid, AhIndex(1)));
   ASSERT_TRUE(directory->SetPath(vport, other.gid, AhIndex(1)));
   EXPECT_THAT(FdbAnswer({ReadFdb(*ves_, {})}).Text(),
               HasSubstr(first + " and GID fe80:0000:0000:0000:0000:0000:0000:000c QPN 0x9a\n"));
-  ASSERT_TRUE(directory->SetLost(vport, kPeer, true));
+  ASSERT_TRUE(directory->SetLost(vport, kRocePeer, true));
   EXPECT_THAT(FdbAnswer({ReadFdb(*ves_, {})}).Text(), HasSubstr(first + " (lost) and GID"));
 }
 
@@ -161,11 +161,11 @@ TEST_F(VesRoceTest, HoldsAReplyUntilTheNeighborIsResolved) {
   while (Forwarder()->PollInjected()) {
   }
   ASSERT_EQ(hca_.qp()->sends.size(), 1u);
-  EXPECT_EQ(hca_.qp()->sends[0].remote_qpn, kPeer.qpn.value());
+  EXPECT_EQ(hca_.qp()->sends[0].remote_qpn, kRocePeer.qpn.value());
   EXPECT_EQ(hca_.qp()->sends[0].remote_qkey, 0x8000'8001u);
   const ibv_ah_attr& attr = static_cast<FakeAh*>(hca_.qp()->sends[0].ah)->attr;
   EXPECT_EQ(attr.is_global, 1);
-  EXPECT_EQ(Gid::FromWire(attr.grh.dgid.raw), kPeer.gid);
+  EXPECT_EQ(Gid::FromWire(attr.grh.dgid.raw), kRocePeer.gid);
   EXPECT_EQ(attr.dlid, 0);
   EXPECT_EQ(attr.grh.traffic_class, 104);
   EXPECT_EQ(attr.grh.hop_limit, 64);

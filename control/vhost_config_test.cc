@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "control/config.h"
 #include "control/config_diff.h"
+#include "control/config_for_test.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -17,8 +18,6 @@ std::string WithVhost(const std::string& lines) {
   return absl::StrCat("[[ves]]\nname = 'blue'\npkey = 0x8001\n[[vport]]\nname = 'p1'\nves = 'blue'\ntype = 'vhost-user'\n",
                       lines);
 }
-
-std::string MistakesOf(const std::string& text) { return std::string(ParseConfig(text, "f").status().message()); }
 
 TEST(VhostConfigTest, ReadsTheSocket) {
   const auto config = ParseConfig(WithVhost("socket = '/run/vm1.sock'\nmtu = 9000\nmode = 'trunk'\n"), "f");

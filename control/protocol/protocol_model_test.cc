@@ -13,7 +13,7 @@
 namespace eoib {
 namespace {
 
-FdbKey Key(size_t number) { return FdbKey(Vid(1 + number % 7), MacAddr::FromUint64(0x0200'5e10'0000 + number)); }
+FdbKey ModelKey(size_t number) { return FdbKey(Vid(1 + number % 7), MacAddr::FromUint64(0x0200'5e10'0000 + number)); }
 
 class ProtocolModelTest : public testing::Test {
  protected:
@@ -57,7 +57,7 @@ class ProtocolModelTest : public testing::Test {
 
   // A station appears at a host; where it was before, it is silent from now on and ages out.
   void Move(size_t key, size_t host) {
-    if (!simulation_.engine(host).Claim(Key(key), 1)) return;
+    if (!simulation_.engine(host).Claim(ModelKey(key), 1)) return;
     const auto before = place_.find(key);
     if (before != place_.end() && before->second != host && simulation_.IsRunning(before->second)) {
       left_.push_back({key, before->second});
@@ -80,7 +80,7 @@ class ProtocolModelTest : public testing::Test {
     for (auto& host : simulation_.hosts()) host.side = 0;
     for (const auto& [key, host] : left_) {
       if (simulation_.IsRunning(host) && place_[key] != host) {
-        simulation_.engine(host).Release(Key(key));
+        simulation_.engine(host).Release(ModelKey(key));
         simulation_.Touch(host);
       }
     }
