@@ -21,7 +21,7 @@ const IpAddr kIpv4 = *IpAddr::Parse("10.0.0.1");
 const IpAddr kIpv6 = *IpAddr::Parse("fd00::1");
 const IpoibAddress kRival(Qpn(0x99), Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0x99)));
 
-class Recorder final : public Dad::Sender, public Dad::Owner {
+class DadRecorder final : public Dad::Sender, public Dad::Owner {
  public:
   bool Probe(const IpAddr& address, const DadNonce& its_nonce) override {
     if (!reaches) return false;
@@ -62,7 +62,7 @@ class DadTest : public testing::Test {
   }
 
   FakeClock clock_;
-  Recorder recorder_;
+  DadRecorder recorder_;
   std::mt19937_64 random_{SeedForTest()};
   Dad dad_{{}, &clock_, [this] { return random_(); }, &recorder_, &recorder_};
 };

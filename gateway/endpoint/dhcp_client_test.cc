@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "gateway/endpoint/addresses_for_test.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "vswitch/base/hex_for_test.h"
@@ -20,11 +21,9 @@ using ::testing::SizeIs;
 
 using Bytes = std::vector<uint8_t>;
 
-Ipv4Addr Ip4(const char* text) { return *Ipv4Addr::Parse(text); }
-
 const Bytes kIdentifier = DhcpClientIdentifier(1, DuidOf(Guid(0x0202'c903'000e'0048)));
 
-class Recorder final : public DhcpClient::Owner {
+class DhcpRecorder final : public DhcpClient::Owner {
  public:
   void SendDhcp(absl::Span<const uint8_t> packet) override { sent.emplace_back(packet.begin(), packet.end()); }
   void CheckAddress(const DhcpLease& lease) override { log.push_back("check " + lease.address.ToString()); }
@@ -125,7 +124,7 @@ class DhcpClientTest : public testing::Test {
   }
 
   FakeClock clock_;
-  Recorder owner_;
+  DhcpRecorder owner_;
   std::mt19937_64 random_{SeedForTest()};
   DhcpClient client_{kIdentifier, "node7", &clock_, [this] { return random_(); }, &owner_};
   Bytes last_;

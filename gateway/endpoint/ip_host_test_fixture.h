@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "control/daemon/counter_text.h"
+#include "gateway/endpoint/addresses_for_test.h"
 #include "gateway/endpoint/conservation_for_test.h"
 #include "gateway/endpoint/endpoint_commands.h"
 #include "gateway/endpoint/fake_interface_for_test.h"
@@ -21,22 +22,11 @@
 
 namespace eoib::endpoint {
 
-inline IpAddr Ip(const char* text) { return *IpAddr::Parse(text); }
-inline Ipv4Addr Ip4(const char* text) { return *Ipv4Addr::Parse(text); }
-inline Ipv6Addr Ip6(const char* text) { return *Ipv6Addr::Parse(text); }
-
 // Two adapters, as in golden_ipoib_for_test.h.
 inline const IpoibAddress kOwn(Qpn(2), Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0x0253'494d'4942'0101)));
 inline const IpoibAddress kPeer(Qpn(2), Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0x0253'494d'4942'0001)));
 inline constexpr IpoibLink kLink{PKey(0xffff), MulticastScope::LinkLocal()};
 inline constexpr char kOwnLinkLocal[] = "fe80::253:494d:4942:101";
-
-// A golden datagram without its IPoIB header.
-inline Bytes PacketOf(const char* golden) {
-  Bytes bytes = FromHex(golden);
-  bytes.erase(bytes.begin(), bytes.begin() + kIpoibHeaderSize);
-  return bytes;
-}
 
 class FakeTun final : public Tun {
  public:

@@ -3,6 +3,7 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
+#include "gateway/endpoint/addresses_for_test.h"
 #include "gateway/endpoint/fake_interface_for_test.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -16,8 +17,6 @@ using ::testing::ElementsAre;
 using ::testing::Not;
 using ::testing::UnorderedElementsAre;
 
-IpAddr Ip(const char* text) { return *IpAddr::Parse(text); }
-Ipv6Addr Ip6(const char* text) { return *Ipv6Addr::Parse(text); }
 std::string MgidText(const char* text) { return Mgid(*Gid::Parse(text)).ToString(); }
 
 class MembershipsTest : public testing::Test {

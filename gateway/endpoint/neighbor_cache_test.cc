@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "gateway/endpoint/addresses_for_test.h"
 #include "gateway/endpoint/find_neighbor_for_test.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -16,7 +17,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-IpAddr Ip(const char* text) { return *IpAddr::Parse(text); }
 IpoibAddress At(uint32_t qpn, uint64_t guid = 0x253'494d'4942'0001) {
   return {Qpn(qpn), Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(guid))};
 }
@@ -25,7 +25,7 @@ std::string Where(const IpoibAddress& address) {
 }
 
 // Records the calls of the cache.
-class Recorder final : public NeighborCache::Link {
+class NeighborRecorder final : public NeighborCache::Link {
  public:
   void Solicit(const IpAddr& target, const absl::optional<IpoibAddress>& at) override {
     log.push_back(absl::StrCat("ask ", target.ToString(), at.has_value() ? " at " + Where(*at) : ""));
@@ -52,7 +52,7 @@ class NeighborCacheTest : public testing::TestWithParam<const char*> {
   NeighborState State(const IpAddr& ip) { return FindNeighbor(cache_, ip)->state; }
 
   FakeClock clock_;
-  Recorder link_;
+  NeighborRecorder link_;
   NeighborCache cache_{{}, &clock_, &link_};
   const IpAddr ip_ = Ip(GetParam());
   const std::string text_ = GetParam();
@@ -243,7 +243,7 @@ class NeighborLimitTest : public testing::Test {
     cache_.Send(Number(to), {&packet, 1});
   }
   FakeClock clock_;
-  Recorder link_;
+  NeighborRecorder link_;
   NeighborCache cache_{{.limit = 100}, &clock_, &link_};
 };
 
