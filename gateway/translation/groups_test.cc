@@ -6,6 +6,7 @@
 #include <random>
 #include <set>
 
+#include "gateway/translation/addresses_for_test.h"
 #include "vswitch/base/seed_for_test.h"
 
 namespace eoib::translation {
@@ -13,7 +14,7 @@ namespace {
 
 const IpoibLink kLink{PKey(0x8001), MulticastScope::LinkLocal()};
 
-class Listener final : public Sink {
+class GroupsListener final : public Sink {
  public:
   void ToEthernet(MacAddr, MacAddr, uint16_t, absl::Span<const uint8_t>) override {}
   void ToIpoib(IpoibType, absl::Span<const uint8_t>, const IpoibAddress&) override {}
@@ -24,13 +25,12 @@ class Listener final : public Sink {
 };
 
 Mgid MgidOf(const IpAddr& ip) { return ToMgid(ip.is_ipv6() ? *GroupOf(kLink, ip.ipv6()) : *GroupOf(kLink, ip.ipv4())); }
-Ipv6Addr Ip6(absl::string_view text) { return *Ipv6Addr::Parse(text); }
 Ipv4Addr Group4(uint32_t n) { return Ipv4Addr(0xef00'0000 + n); }
 
 class GroupsTest : public testing::Test {
  protected:
   Counters counters_;
-  Listener listener_;
+  GroupsListener listener_;
   absl::Time now_ = absl::UnixEpoch();
   Groups groups_{Options(), &counters_, &listener_, now_};
 };

@@ -2,12 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include "gateway/translation/addresses_for_test.h"
 #include "gateway/translation/announcements.h"
 
 namespace eoib::translation {
 namespace {
-
-IpAddr Ip(uint32_t n) { return Ipv4Addr(0x0a00'0000 + n); }
 
 class LivenessTest : public testing::Test {
  protected:

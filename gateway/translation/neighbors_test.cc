@@ -6,18 +6,14 @@
 #include <random>
 #include <set>
 
+#include "gateway/translation/addresses_for_test.h"
 #include "vswitch/base/seed_for_test.h"
 
 namespace eoib::translation {
 namespace {
 
-using Claim = Neighbors::Claim;
-
-IpAddr Ip(uint32_t n) { return Ipv4Addr(0x0a00'0000 + n); }
-MacAddr Mac(uint64_t n) { return MacAddr::FromUint64(0x0200'0000'0000 + n); }
-
 // Keeps the addresses that the table reports.
-class Listener final : public Neighbors::Observer {
+class NeighborListener final : public Neighbors::Observer {
  public:
   void OnNeighbor(const IpAddr& ip) override { EXPECT_TRUE(ips.insert(ip).second); }
   void OnNeighborGone(const IpAddr& ip) override { EXPECT_EQ(ips.erase(ip), 1u); }
@@ -27,24 +23,24 @@ class Listener final : public Neighbors::Observer {
 class NeighborsTest : public testing::Test {
  protected:
   Counters counters_;
-  Listener listener_;
+  NeighborListener listener_;
   absl::Time now_ = absl::UnixEpoch();
   Neighbors neighbors_{Options(), &counters_, &listener_};
 };
 
 TEST_F(NeighborsTest, WeakClaimsMoveNothing) {
-  neighbors_.Learn(Ip(1), Mac(1), Claim::kWeak, now_);
+  neighbors_.Learn(Ip(1), Mac(1), Neighbors::Claim::kWeak, now_);
   EXPECT_EQ(neighbors_.Find(Ip(1)), Mac(1)) << "the first claim of the address";
-  neighbors_.Learn(Ip(1), Mac(2), Claim::kWeak, now_);
+  neighbors_.Learn(Ip(1), Mac(2), Neighbors::Claim::kWeak, now_);
   EXPECT_EQ(neighbors_.Find(Ip(1)), Mac(1));
-  neighbors_.Learn(Ip(1), Mac(2), Claim::kHas, now_);
+  neighbors_.Learn(Ip(1), Mac(2), Neighbors::Claim::kHas, now_);
   EXPECT_EQ(neighbors_.Find(Ip(1)), Mac(2));
   EXPECT_FALSE(neighbors_.HasMac(Mac(1)));
   EXPECT_EQ(counters_[Event::kMovedNeighbors], 1u);
 }
 
 TEST_F(NeighborsTest, ASmallerLimitEvictsTheLongestSilent) {
-  for (uint32_t i = 1; i <= 4; ++i) neighbors_.Learn(Ip(i), Mac(i), Claim::kHas, now_ + absl::Seconds(i));
+  for (uint32_t i = 1; i <= 4; ++i) neighbors_.Learn(Ip(i), Mac(i), Neighbors::Claim::kHas, now_ + absl::Seconds(i));
   Options options;
   options.max_neighbors = 2;
   neighbors_.Change(options);
@@ -53,7 +49,7 @@ TEST_F(NeighborsTest, ASmallerLimitEvictsTheLongestSilent) {
 }
 
 TEST_F(NeighborsTest, RoutedPacketsSayNothing) {
-  neighbors_.Learn(Ip(1), Mac(1), Claim::kHas, now_);
+  neighbors_.Learn(Ip(1), Mac(1), Neighbors::Claim::kHas, now_);
   now_ += absl::Seconds(10);
   neighbors_.HearFrom(Ip(1), Mac(2), now_);
   EXPECT_EQ(neighbors_.Heard(Ip(1)), absl::UnixEpoch());
@@ -65,9 +61,9 @@ TEST_F(NeighborsTest, RoutedPacketsSayNothing) {
 }
 
 TEST_F(NeighborsTest, ForgetsAMacThatIsAStations) {
-  neighbors_.Learn(Ip(1), Mac(1), Claim::kHas, now_);
-  neighbors_.Learn(Ip(2), Mac(1), Claim::kHas, now_);
-  neighbors_.Learn(Ip(3), Mac(3), Claim::kHas, now_);
+  neighbors_.Learn(Ip(1), Mac(1), Neighbors::Claim::kHas, now_);
+  neighbors_.Learn(Ip(2), Mac(1), Neighbors::Claim::kHas, now_);
+  neighbors_.Learn(Ip(3), Mac(3), Neighbors::Claim::kHas, now_);
   neighbors_.ForgetMac(Mac(1));
   EXPECT_EQ(listener_.ips, std::set<IpAddr>{Ip(3)});
 }
@@ -75,7 +71,7 @@ TEST_F(NeighborsTest, ForgetsAMacThatIsAStations) {
 TEST_F(NeighborsTest, SavedAndRestored) {
   for (uint32_t n = 0; n < 20; ++n) {
     now_ += absl::Seconds(1);
-    neighbors_.Learn(Ip(n), Mac(n / 2), n % 2 == 0 ? Claim::kAnswer : Claim::kHas, now_);
+    neighbors_.Learn(Ip(n), Mac(n / 2), n % 2 == 0 ? Neighbors::Claim::kAnswer : Neighbors::Claim::kHas, now_);
   }
   const auto saved = neighbors_.Save(now_ + absl::Seconds(3));
   Neighbors restored(Options(), &counters_, &listener_);
@@ -104,9 +100,9 @@ TEST_F(NeighborsTest, Model) {
       neighbors.HearFrom(ip, mac, now_);
       if (known != model.end() && known->second.first == mac) known->second.second = now_;
     } else {
-      const auto claim = static_cast<Claim>(random() % 3);
+      const auto claim = static_cast<Neighbors::Claim>(random() % 3);
       neighbors.Learn(ip, mac, claim, now_);
-      if (known == model.end() || claim != Claim::kWeak || known->second.first == mac) model[ip] = {mac, now_};
+      if (known == model.end() || claim != Neighbors::Claim::kWeak || known->second.first == mac) model[ip] = {mac, now_};
     }
     if (model.size() > options.max_neighbors) {
       // AgedTable chooses the victim, but it must not be the entry just heard.

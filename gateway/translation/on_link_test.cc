@@ -15,7 +15,7 @@ namespace {
 using Where = OnLink::Where;
 using Bytes = std::vector<uint8_t>;
 
-IpAddr Ip(absl::string_view text) {
+IpAddr ParseIp(absl::string_view text) {
   if (const auto ipv4 = Ipv4Addr::Parse(text); ipv4.ok()) return *ipv4;
   return *Ipv6Addr::Parse(text);
 }
@@ -34,7 +34,7 @@ TEST(PrefixTest, Contains) {
       {"fd00::1", 128, "fd00::2", false},
   };
   for (const auto& row : kRows) {
-    EXPECT_EQ((Prefix{Ip(row.prefix), row.length}.Contains(Ip(row.ip))), row.contains) << row.prefix << " " << row.ip;
+    EXPECT_EQ((Prefix{ParseIp(row.prefix), row.length}.Contains(ParseIp(row.ip))), row.contains) << row.prefix << " " << row.ip;
   }
 }
 
@@ -66,24 +66,24 @@ class OnLinkTest : public testing::Test {
 };
 
 TEST_F(OnLinkTest, WithoutPrefixesTheAnswerIsUnknown) {
-  EXPECT_EQ(on_link_.WhereIs(Ip("10.0.0.1"), now_), Where::kUnknown);
-  EXPECT_EQ(on_link_.WhereIs(Ip("fe80::1"), now_), Where::kHere);
-  EXPECT_EQ(on_link_.WhereIs(Ip("169.254.1.2"), now_), Where::kHere);
+  EXPECT_EQ(on_link_.WhereIs(ParseIp("10.0.0.1"), now_), Where::kUnknown);
+  EXPECT_EQ(on_link_.WhereIs(ParseIp("fe80::1"), now_), Where::kHere);
+  EXPECT_EQ(on_link_.WhereIs(ParseIp("169.254.1.2"), now_), Where::kHere);
   EXPECT_EQ(Router(true), absl::nullopt);
 }
 
 TEST_F(OnLinkTest, OtherConfiguredEntriesReplaceTheFormer) {
   Options options;
-  options.prefixes = {{Ip("10.0.0.0"), 24}};
-  options.routers = {Ip("10.0.0.1")};
+  options.prefixes = {{ParseIp("10.0.0.0"), 24}};
+  options.routers = {ParseIp("10.0.0.1")};
   on_link_.Change(options);
-  EXPECT_EQ(on_link_.WhereIs(Ip("10.0.1.1"), now_), Where::kBeyond);
+  EXPECT_EQ(on_link_.WhereIs(ParseIp("10.0.1.1"), now_), Where::kBeyond);
   const auto router = [this] { return on_link_.Router(/*ipv6=*/false, [](const IpAddr&) { return true; }, now_); };
-  EXPECT_EQ(router(), Ip("10.0.0.1"));
-  options.prefixes = {{Ip("10.0.1.0"), 24}};
+  EXPECT_EQ(router(), ParseIp("10.0.0.1"));
+  options.prefixes = {{ParseIp("10.0.1.0"), 24}};
   options.routers = {};
   on_link_.Change(options);
-  EXPECT_EQ(on_link_.WhereIs(Ip("10.0.1.1"), now_), Where::kHere);
+  EXPECT_EQ(on_link_.WhereIs(ParseIp("10.0.1.1"), now_), Where::kHere);
   EXPECT_EQ(router(), absl::nullopt);
   EXPECT_EQ(on_link_.size(), 1u);
 }
@@ -92,26 +92,26 @@ TEST_F(OnLinkTest, Advertised) {
   Bytes golden = FromHex(kRfcRouterAdvertisement);
   golden.erase(golden.begin(), golden.begin() + kIpoibHeaderSize);
   Learn(golden);
-  EXPECT_EQ(on_link_.WhereIs(Ip("2001:db8::7"), now_), Where::kHere);
-  EXPECT_EQ(on_link_.WhereIs(Ip("2001:db9::7"), now_), Where::kBeyond);
-  EXPECT_EQ(on_link_.WhereIs(Ip("10.0.0.1"), now_), Where::kUnknown) << "it has no IPv4 prefix";
-  EXPECT_EQ(Router(true), Ip("fe80::202:c903:e:b72"));
+  EXPECT_EQ(on_link_.WhereIs(ParseIp("2001:db8::7"), now_), Where::kHere);
+  EXPECT_EQ(on_link_.WhereIs(ParseIp("2001:db9::7"), now_), Where::kBeyond);
+  EXPECT_EQ(on_link_.WhereIs(ParseIp("10.0.0.1"), now_), Where::kUnknown) << "it has no IPv4 prefix";
+  EXPECT_EQ(Router(true), ParseIp("fe80::202:c903:e:b72"));
   EXPECT_EQ(Router(false), absl::nullopt);
   now_ += absl::Seconds(1801);
   EXPECT_EQ(Router(true), absl::nullopt);
-  EXPECT_EQ(on_link_.WhereIs(Ip("2001:db8::7"), now_), Where::kHere) << "30 days";
+  EXPECT_EQ(on_link_.WhereIs(ParseIp("2001:db8::7"), now_), Where::kHere) << "30 days";
   now_ += absl::Hours(24 * 31);
-  EXPECT_EQ(on_link_.WhereIs(Ip("2001:db8::7"), now_), Where::kUnknown);
+  EXPECT_EQ(on_link_.WhereIs(ParseIp("2001:db8::7"), now_), Where::kUnknown);
 }
 
 TEST_F(OnLinkTest, PreferencesAndReachability) {
   Learn(Advertisement("86000000 40 18 0708 0000000000000000", "fe80::1"));  // low (RFC 4191 §2.2)
   Learn(Advertisement("86000000 40 00 0708 0000000000000000", "fe80::2"));
   Learn(Advertisement("86000000 40 08 0708 0000000000000000", "fe80::3"));  // high
-  EXPECT_EQ(Router(true), Ip("fe80::3"));
-  EXPECT_EQ(Router(true, Ip("fe80::1")), Ip("fe80::1")) << "one that is known before one that is preferred";
+  EXPECT_EQ(Router(true), ParseIp("fe80::3"));
+  EXPECT_EQ(Router(true, ParseIp("fe80::1")), ParseIp("fe80::1")) << "one that is known before one that is preferred";
   Learn(Advertisement("86000000 40 08 0000 0000000000000000", "fe80::3"));
-  EXPECT_EQ(Router(true), Ip("fe80::2")) << "lifetime 0: no router any more";
+  EXPECT_EQ(Router(true), ParseIp("fe80::2")) << "lifetime 0: no router any more";
 }
 
 TEST_F(OnLinkTest, RefusedPrefixes) {
@@ -128,12 +128,12 @@ TEST_F(OnLinkTest, RefusedPrefixes) {
   };
   for (const auto& row : kRows) {
     Learn(Advertisement(absl::StrCat("86000000400000000000000000000000", row.option)));
-    EXPECT_EQ(on_link_.WhereIs(Ip("fd00::1"), now_), Where::kUnknown) << row.description;
+    EXPECT_EQ(on_link_.WhereIs(ParseIp("fd00::1"), now_), Where::kUnknown) << row.description;
   }
   Learn(Advertisement("8600000040000000000000000000000003044080ffffffffffffffff00000000fd000000000000000000000000000000"));
-  EXPECT_EQ(on_link_.WhereIs(Ip("fd00::1"), now_), Where::kHere) << "and is believed when it is right";
+  EXPECT_EQ(on_link_.WhereIs(ParseIp("fd00::1"), now_), Where::kHere) << "and is believed when it is right";
   Learn(Advertisement("860000004000000000000000000000000304408000000000ffffffff00000000fd000000000000000000000000000000"));
-  EXPECT_EQ(on_link_.WhereIs(Ip("fd00::1"), now_), Where::kUnknown) << "withdrawn";
+  EXPECT_EQ(on_link_.WhereIs(ParseIp("fd00::1"), now_), Where::kUnknown) << "withdrawn";
 }
 
 TEST_F(OnLinkTest, Leased) {
@@ -142,28 +142,28 @@ TEST_F(OnLinkTest, Leased) {
   const Bytes options = FromHex("63825363 350102 0104ffffff00 03040a000001 330400000e10 ff");
   offer.insert(offer.end(), options.begin(), options.end());
   on_link_.LearnDhcp(*DhcpMessage::Parse(offer), now_);
-  EXPECT_EQ(on_link_.WhereIs(Ip("10.0.0.99"), now_), Where::kHere);
-  EXPECT_EQ(on_link_.WhereIs(Ip("10.0.1.1"), now_), Where::kBeyond);
-  EXPECT_EQ(Router(false), Ip("10.0.0.1"));
+  EXPECT_EQ(on_link_.WhereIs(ParseIp("10.0.0.99"), now_), Where::kHere);
+  EXPECT_EQ(on_link_.WhereIs(ParseIp("10.0.1.1"), now_), Where::kBeyond);
+  EXPECT_EQ(Router(false), ParseIp("10.0.0.1"));
   now_ += absl::Seconds(3601);
   EXPECT_EQ(Router(false), absl::nullopt);
 }
 
 TEST_F(OnLinkTest, ConfiguredOnesStay) {
   Options options;
-  options.prefixes = {{Ip("fd00::"), 64}};
-  options.routers = {Ip("fe80::1")};
+  options.prefixes = {{ParseIp("fd00::"), 64}};
+  options.routers = {ParseIp("fe80::1")};
   on_link_ = OnLink(options);
   Learn(Advertisement("860000004000000000000000000000000304408000000000ffffffff00000000fd000000000000000000000000000000"));
-  EXPECT_EQ(on_link_.WhereIs(Ip("fd00::1"), now_ + absl::Hours(1)), Where::kHere);
-  EXPECT_EQ(Router(true), Ip("fe80::1"));
+  EXPECT_EQ(on_link_.WhereIs(ParseIp("fd00::1"), now_ + absl::Hours(1)), Where::kHere);
+  EXPECT_EQ(Router(true), ParseIp("fe80::1"));
 }
 
 // A host that invents prefixes or routers without end does not keep others out.
 TEST_F(OnLinkTest, EvictsTheEntryHeardLongestAgo) {
   Options options;
-  options.prefixes = {{Ip("fd00::"), 64}};
-  options.routers = {Ip("fe80::1")};
+  options.prefixes = {{ParseIp("fd00::"), 64}};
+  options.routers = {ParseIp("fe80::1")};
   on_link_ = OnLink(options);
   const auto prefix = [](int n) {
     return absl::StrCat("86000000400007080000000000000000", "03044080ffffffffffffffff00000000fd01000000000000",
@@ -172,21 +172,21 @@ TEST_F(OnLinkTest, EvictsTheEntryHeardLongestAgo) {
   };
   const auto source = [](int n) { return absl::StrCat("fe80::1:", absl::Hex(n)); };
   const auto here = [this](int n) {
-    return on_link_.WhereIs(Ip(absl::StrCat("fd01:0:0:", absl::Hex(n), "::5")), now_) == Where::kHere;
+    return on_link_.WhereIs(ParseIp(absl::StrCat("fd01:0:0:", absl::Hex(n), "::5")), now_) == Where::kHere;
   };
   Learn(Advertisement(prefix(0), source(0).c_str()));
   for (int n = 1; n < 200; ++n) {
     now_ += absl::Seconds(1);
     Learn(Advertisement(prefix(n), source(n).c_str()));
     EXPECT_TRUE(here(n)) << n;
-    EXPECT_EQ(Router(true, Ip(source(n))), Ip(source(n))) << n;
+    EXPECT_EQ(Router(true, ParseIp(source(n))), ParseIp(source(n))) << n;
     Learn(Advertisement(prefix(0), source(0).c_str()));
   }
   EXPECT_TRUE(here(0)) << "heard of all the time";
-  EXPECT_EQ(Router(true, Ip(source(0))), Ip(source(0)));
+  EXPECT_EQ(Router(true, ParseIp(source(0))), ParseIp(source(0)));
   EXPECT_FALSE(here(1));
-  EXPECT_EQ(on_link_.WhereIs(Ip("fd00::1"), now_), Where::kHere) << "configured";
-  EXPECT_EQ(Router(true), Ip("fe80::1"));
+  EXPECT_EQ(on_link_.WhereIs(ParseIp("fd00::1"), now_), Where::kHere) << "configured";
+  EXPECT_EQ(Router(true), ParseIp("fe80::1"));
   EXPECT_EQ(on_link_.size(), 2 * Options().max_prefixes);
 }
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <random>
 
+#include "gateway/translation/addresses_for_test.h"
 #include "gateway/translation/pending_requests.h"
 #include "vswitch/base/seed_for_test.h"
 
@@ -12,9 +13,6 @@ namespace eoib::translation {
 namespace {
 
 using Kind = SolicitationLimiter::Kind;
-
-IpAddr Ip(uint32_t n) { return Ipv4Addr(0x0a00'0000 + n); }
-MacAddr Mac(uint64_t n) { return MacAddr::FromUint64(0x0200'0000'0000 + n); }
 
 class SolicitationLimiterTest : public testing::Test {
  protected:

@@ -6,21 +6,19 @@
 #include <random>
 #include <set>
 
+#include "gateway/translation/addresses_for_test.h"
 #include "vswitch/base/seed_for_test.h"
 
 namespace eoib::translation {
 namespace {
 
-using Claim = Stations::Claim;
-
 Gid Port(uint64_t n) { return Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(n)); }
 IpoibAddress At(uint64_t port, uint32_t qpn) { return {Qpn(qpn), Port(port)}; }
-IpAddr Ip(uint32_t n) { return Ipv4Addr(0x0a00'0000 + n); }
 bool NotTaken(MacAddr) { return false; }
 
 class StationsTest : public testing::Test {
  protected:
-  const Station* Claims(uint64_t port, uint32_t qpn, uint32_t ip, Claim claim = Claim::kHas) {
+  const Station* Claims(uint64_t port, uint32_t qpn, uint32_t ip, Stations::Claim claim = Stations::Claim::kHas) {
     return stations_.HearClaim(At(port, qpn), Ip(ip), claim, now_, NotTaken);
   }
   const Station* Hears(uint64_t port, uint32_t qpn) { return stations_.Hear(At(port, qpn), now_, NotTaken); }
@@ -93,11 +91,11 @@ TEST_F(StationsTest, TurnsIntoTheOldOneWhenItClaimsItsAddress) {
 
 TEST_F(StationsTest, ProbesSayLittle) {
   const MacAddr mac = Claims(1, 0x48, 1)->mac;
-  EXPECT_NE(Claims(1, 0x99, 1, Claim::kProbe)->mac, mac) << "the owner has just been heard";
+  EXPECT_NE(Claims(1, 0x99, 1, Stations::Claim::kProbe)->mac, mac) << "the owner has just been heard";
   EXPECT_EQ(stations_.FindByIp(Ip(1))->mac, mac) << "and keeps it";
   now_ += absl::Seconds(1);
-  EXPECT_EQ(Claims(1, 0x99, 1, Claim::kProbe)->mac, mac) << "a restarted host looks for duplicates first";
-  EXPECT_EQ(Claims(2, 0x50, 7, Claim::kProbe)->ips.size(), 0u);
+  EXPECT_EQ(Claims(1, 0x99, 1, Stations::Claim::kProbe)->mac, mac) << "a restarted host looks for duplicates first";
+  EXPECT_EQ(Claims(2, 0x50, 7, Stations::Claim::kProbe)->ips.size(), 0u);
 }
 
 TEST_F(StationsTest, AnAddressMovesToAnotherPort) {
@@ -117,7 +115,7 @@ TEST_F(StationsTest, TakenMacAddressesAreHashedAgain) {
 TEST_F(StationsTest, SavedAndRestored) {
   for (uint32_t n = 0; n < 20; ++n) {
     now_ += absl::Seconds(1);
-    Claims(n % 7, 0x40 + n, n, n % 2 == 0 ? Claim::kAnswer : Claim::kHas);
+    Claims(n % 7, 0x40 + n, n, n % 2 == 0 ? Stations::Claim::kAnswer : Stations::Claim::kHas);
   }
   now_ += absl::Seconds(5);
   const auto saved = stations_.Save(now_);
@@ -144,17 +142,17 @@ TEST_F(StationsTest, Limits) {
   options.max_ips_per_station = 3;
   options.max_station_ips = 16;
   Stations stations(options, &counters_);
-  const auto claims = [&](uint64_t port, uint32_t qpn, uint32_t ip, Claim claim) {
+  const auto claims = [&](uint64_t port, uint32_t qpn, uint32_t ip, Stations::Claim claim) {
     now_ += absl::Seconds(1);
     stations.HearClaim(At(port, qpn), Ip(ip), claim, now_, NotTaken);
   };
-  claims(1, 1, 1, Claim::kAnswer);
-  for (uint32_t n = 0; n < 100; ++n) claims(2, 100 + n, 100 + n, Claim::kHas);
+  claims(1, 1, 1, Stations::Claim::kAnswer);
+  for (uint32_t n = 0; n < 100; ++n) claims(2, 100 + n, 100 + n, Stations::Claim::kHas);
   EXPECT_EQ(stations.size(), 5u) << "one port displaces its own interfaces";
-  for (uint32_t n = 0; n < 100; ++n) claims(10 + n, 1, 1000 + n, Claim::kHas);
+  for (uint32_t n = 0; n < 100; ++n) claims(10 + n, 1, 1000 + n, Stations::Claim::kHas);
   EXPECT_EQ(stations.size(), 8u);
   EXPECT_NE(stations.FindByIp(Ip(1)), nullptr) << "it answered: it survives who invents ports";
-  for (uint32_t n = 0; n < 10; ++n) claims(1, 1, 2000 + n, Claim::kHas);
+  for (uint32_t n = 0; n < 10; ++n) claims(1, 1, 2000 + n, Stations::Claim::kHas);
   EXPECT_EQ(stations.FindByAddress(At(1, 1))->ips, (std::vector<IpAddr>{Ip(2007), Ip(2008), Ip(2009)}));
 }
 
@@ -185,14 +183,14 @@ TEST_F(StationsTest, Model) {
     now_ += absl::Milliseconds(random() % 2000);
     const IpoibAddress address = At(random() % 8, static_cast<uint32_t>(random() % 6));
     const IpAddr ip = Ip(static_cast<uint32_t>(random() % 60));
-    const auto claim = static_cast<Claim>(random() % 3);
+    const auto claim = static_cast<Stations::Claim>(random() % 3);
     if (random() % 4 == 0) {
       EXPECT_EQ(stations.Hear(address, now_, NotTaken)->address(), address);
     } else {
       const Station* const station = stations.HearClaim(address, ip, claim, now_, NotTaken);
       ASSERT_EQ(station->address(), address);
       ASSERT_EQ(station->heard, now_);
-      ASSERT_TRUE(claim == Claim::kProbe || stations.FindByIp(ip) == station);
+      ASSERT_TRUE(claim == Stations::Claim::kProbe || stations.FindByIp(ip) == station);
     }
     if (random() % 50 == 0) stations.Expire(now_);
     if (random() % 100 == 0) stations.Forget(address);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "gateway/translation/addresses_for_test.h"
 #include "gateway/translation/nd_packet.h"
 #include "gateway/translation/translator.h"
 #include "vswitch/base/hex_for_test.h"
@@ -59,8 +60,6 @@ class SinkForTest final : public Sink {
 
 using OutputKind = SinkForTest::Output::Kind;
 
-inline Ipv4Addr Ip4(absl::string_view text) { return *Ipv4Addr::Parse(text); }
-inline Ipv6Addr Ip6(absl::string_view text) { return *Ipv6Addr::Parse(text); }
 inline Gid GidOf(uint64_t port) { return Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0x0002'c903'0000'0000 + port)); }
 
 // Ethernet host N: 02:00:5e:10:00:0N, 10.0.0.N, fd00::N. IPoIB host N: port N, QPN 0x40 + N, 10.0.0.100 + N, fd00::100 + N.
