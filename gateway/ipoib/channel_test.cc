@@ -22,7 +22,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr IpoibLink kLink = {PKey(0x8001)};
+constexpr IpoibLink kScriptedLink = {PKey(0x8001)};
 constexpr Lid kSlid(5);
 
 IpoibAddress AddressOf(uint32_t number, uint32_t qpn = 0x77) {
@@ -34,7 +34,9 @@ class ChannelTest : public testing::Test, protected Listener {
   ChannelTest() {
     channel_.SetListener(this);
     EXPECT_TRUE(channel_.Rebind(endpoint_.get(), own_).ok());
-    Tell({.kind = LinkEvent::Kind::kState, .state = LinkState{own_, kLink, 2044}, .ah = GroupHandle(BroadcastGroup(kLink))});
+    Tell({.kind = LinkEvent::Kind::kState,
+          .state = LinkState{own_, kScriptedLink, 2044},
+          .ah = GroupHandle(BroadcastGroup(kScriptedLink))});
   }
   ~ChannelTest() override {
     ExpectConservation();
@@ -64,7 +66,7 @@ class ChannelTest : public testing::Test, protected Listener {
     std::vector<uint8_t> bytes(kGrhSize + kIpoibHeaderSize);
     if (grh) {
       from.gid().ToWire(&bytes[8]);
-      ToMgid(BroadcastGroup(kLink)).gid().ToWire(&bytes[24]);
+      ToMgid(BroadcastGroup(kScriptedLink)).gid().ToWire(&bytes[24]);
     }
     EncodeIpoibHeader(type, &bytes[kGrhSize]);
     bytes.insert(bytes.end(), payload.begin(), payload.end());
@@ -148,7 +150,9 @@ TEST_F(ChannelTest, CountsDatagramsReceivedWhileTheLinkIsDown) {
   EXPECT_THAT(sources_, IsEmpty());
   EXPECT_EQ(channel_.counters().drops[DropReason::kReceivedDown], 1u);
   EXPECT_EQ(channel_.counters().received.value(), 0u);
-  Tell({.kind = LinkEvent::Kind::kState, .state = LinkState{own_, kLink, 2044}, .ah = GroupHandle(BroadcastGroup(kLink))});
+  Tell({.kind = LinkEvent::Kind::kState,
+        .state = LinkState{own_, kScriptedLink, 2044},
+        .ah = GroupHandle(BroadcastGroup(kScriptedLink))});
   Arrive(AddressOf(2), false);
   channel_.Work();
   EXPECT_THAT(sources_, ElementsAre(AddressOf(2)));
@@ -242,7 +246,7 @@ TEST_F(ChannelTest, AllThatWaitsForPathsIsSentWhenTheyAreThere) {
   channel_.Flush();
   EXPECT_THAT(hca_.qp()->sends, IsEmpty());
   EXPECT_EQ(channel_.counters().held.value(), HeldFrames::kCapacity);
-  const AhIndex ah = GroupHandle(BroadcastGroup(kLink));
+  const AhIndex ah = GroupHandle(BroadcastGroup(kScriptedLink));
   for (uint32_t i = 0; i < kPeers; ++i) {
     const IpoibAddress peer = AddressOf(2 + i);
     EXPECT_TRUE(directory_.SetPath(directory_.Intern(peer.peer()), peer.gid(), ah));
@@ -298,7 +302,7 @@ TEST_F(ChannelTest, SendersWithoutAGrhAreForgottenWhenLidsChange) {
 
 // While the Link takes no requests, those for peers are lost and repeated; those for groups wait.
 TEST_F(ChannelTest, RequestsForPeersAreBounded) {
-  const IpoibGroup group = *GroupOf(kLink, Ipv4Addr(0xef01'0203));
+  const IpoibGroup group = *GroupOf(kScriptedLink, Ipv4Addr(0xef01'0203));
   for (uint32_t i = 0; i < 1030; ++i) Hear(AddressOf(2 + i));
   channel_.Listen(group);
   Hear(AddressOf(2000));
@@ -320,7 +324,7 @@ TEST_F(ChannelTest, RequestsForPeersAreBounded) {
 
 // The event with the new handle crossed with the channel's kForget.
 TEST_F(ChannelTest, AGroupWithAStaleHandleIsRequestedAgain) {
-  const IpoibGroup group = *GroupOf(kLink, Ipv4Addr(0xef01'0203));
+  const IpoibGroup group = *GroupOf(kScriptedLink, Ipv4Addr(0xef01'0203));
   const auto say = [&] {
     channel_.SendToGroup(IpoibType::kIpv4, {}, group, false);
     channel_.Flush();

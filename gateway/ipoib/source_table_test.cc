@@ -12,18 +12,18 @@
 namespace eoib::ipoib {
 namespace {
 
-IpoibAddress AddressOf(uint32_t number) {
+IpoibAddress AddressOfQpn(uint32_t number) {
   return {Qpn(number), Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(number + 1))};
 }
 
 TEST(SourceTableTest, RejectsClaimsForAnotherQueuePair) {
   const FakeClock clock;
   SourceTable table(&clock);
-  EXPECT_FALSE(table.LearnClaim(Lid(1), Qpn(5), AddressOf(6)));
+  EXPECT_FALSE(table.LearnClaim(Lid(1), Qpn(5), AddressOfQpn(6)));
   EXPECT_FALSE(table.LearnClaim(Lid(1), Qpn(5), IpoibAddress(Qpn(5), Gid())));
   EXPECT_FALSE(table.Find(Lid(1), Qpn(5)).has_value());
-  EXPECT_TRUE(table.LearnClaim(Lid(1), Qpn(5), AddressOf(5)));
-  EXPECT_EQ(table.Find(Lid(1), Qpn(5))->address, AddressOf(5));
+  EXPECT_TRUE(table.LearnClaim(Lid(1), Qpn(5), AddressOfQpn(5)));
+  EXPECT_EQ(table.Find(Lid(1), Qpn(5))->address, AddressOfQpn(5));
   EXPECT_FALSE(table.Find(Lid(2), Qpn(5)).has_value()) << "another port";
   table.Clear();
   EXPECT_FALSE(table.Find(Lid(1), Qpn(5)).has_value());
@@ -33,7 +33,7 @@ TEST(SourceTableTest, RejectsClaimsForAnotherQueuePair) {
 TEST(SourceTableTest, OneQueuePairHasNotManyGidsByItsWord) {
   FakeClock clock;
   SourceTable table(&clock);
-  const auto says = [&](uint32_t number) { return table.LearnClaim(Lid(1), Qpn(5), {Qpn(5), AddressOf(number).gid()}); };
+  const auto says = [&](uint32_t number) { return table.LearnClaim(Lid(1), Qpn(5), {Qpn(5), AddressOfQpn(number).gid()}); };
   EXPECT_TRUE(says(1));
   EXPECT_FALSE(says(2));
   EXPECT_TRUE(says(1));
@@ -45,18 +45,18 @@ TEST(SourceTableTest, OneQueuePairHasNotManyGidsByItsWord) {
 TEST(SourceTableTest, AClaimDoesNotReplaceARecentGrh) {
   FakeClock clock;
   SourceTable table(&clock);
-  EXPECT_TRUE(table.LearnClaim(Lid(1), Qpn(5), {Qpn(5), AddressOf(1).gid()}));
+  EXPECT_TRUE(table.LearnClaim(Lid(1), Qpn(5), {Qpn(5), AddressOfQpn(1).gid()}));
   EXPECT_FALSE(table.Find(Lid(1), Qpn(5))->by_grh);
-  table.Learn(Lid(1), AddressOf(5));
+  table.Learn(Lid(1), AddressOfQpn(5));
   clock.Advance(SourceTable::kClaimHold / 2);
-  EXPECT_FALSE(table.LearnClaim(Lid(1), Qpn(5), {Qpn(5), AddressOf(1).gid()}));
-  EXPECT_EQ(table.Find(Lid(1), Qpn(5))->address, AddressOf(5));
+  EXPECT_FALSE(table.LearnClaim(Lid(1), Qpn(5), {Qpn(5), AddressOfQpn(1).gid()}));
+  EXPECT_EQ(table.Find(Lid(1), Qpn(5))->address, AddressOfQpn(5));
   EXPECT_TRUE(table.Find(Lid(1), Qpn(5))->by_grh);
-  table.Learn(Lid(1), AddressOf(5));
+  table.Learn(Lid(1), AddressOfQpn(5));
   clock.Advance(SourceTable::kClaimHold / 2);
-  EXPECT_FALSE(table.LearnClaim(Lid(1), Qpn(5), {Qpn(5), AddressOf(1).gid()}));
+  EXPECT_FALSE(table.LearnClaim(Lid(1), Qpn(5), {Qpn(5), AddressOfQpn(1).gid()}));
   clock.Advance(SourceTable::kClaimHold / 2);
-  EXPECT_TRUE(table.LearnClaim(Lid(1), Qpn(5), {Qpn(5), AddressOf(1).gid()})) << "the LID may be another port's by now";
+  EXPECT_TRUE(table.LearnClaim(Lid(1), Qpn(5), {Qpn(5), AddressOfQpn(1).gid()})) << "the LID may be another port's by now";
   EXPECT_FALSE(table.Find(Lid(1), Qpn(5))->by_grh);
 }
 
@@ -65,13 +65,13 @@ TEST(SourceTableTest, LimitsNewClaims) {
   SourceTable table(&clock);
   const auto learned = [&](uint32_t first) {
     int count = 0;
-    for (uint32_t i = first; i < first + 1000; ++i) count += table.LearnClaim(Lid(1), Qpn(i), AddressOf(i));
+    for (uint32_t i = first; i < first + 1000; ++i) count += table.LearnClaim(Lid(1), Qpn(i), AddressOfQpn(i));
     return count;
   };
   EXPECT_EQ(learned(1), SourceTable::kNewAtOnce);
   clock.Advance(absl::Seconds(1));
   EXPECT_EQ(learned(2001), SourceTable::kNewPerSecond);
-  table.Learn(Lid(1), AddressOf(5000));
+  table.Learn(Lid(1), AddressOfQpn(5000));
   EXPECT_TRUE(table.Find(Lid(1), Qpn(5000)).has_value()) << "a GRH needs no room among them";
 }
 
@@ -80,8 +80,8 @@ TEST(SourceTableTest, ForgetsTheOldestAndKeepsEntriesThatAreLookedUp) {
   const FakeClock clock;
   SourceTable table(&clock, kLimit);
   for (uint32_t i = 0; i < 10 * kLimit; ++i) {
-    table.Learn(Lid(1), AddressOf(i));
-    ASSERT_EQ(table.Find(Lid(1), Qpn(0))->address, AddressOf(0)) << "after " << i;
+    table.Learn(Lid(1), AddressOfQpn(i));
+    ASSERT_EQ(table.Find(Lid(1), Qpn(0))->address, AddressOfQpn(0)) << "after " << i;
   }
   size_t known = 0;
   for (uint32_t i = 0; i < 10 * kLimit; ++i) known += table.Find(Lid(1), Qpn(i)).has_value();
@@ -90,10 +90,10 @@ TEST(SourceTableTest, ForgetsTheOldestAndKeepsEntriesThatAreLookedUp) {
 }
 
 TEST(SourceTableTest, TheSenderIsInItsArp) {
-  const IpoibArp arp = {ArpOperation::kRequest, AddressOf(7), Ipv4Addr(1), IpoibAddress(), Ipv4Addr(2)};
+  const IpoibArp arp = {ArpOperation::kRequest, AddressOfQpn(7), Ipv4Addr(1), IpoibAddress(), Ipv4Addr(2)};
   std::vector<uint8_t> bytes(IpoibArp::kSize);
   ASSERT_TRUE(EncodeArp(arp, absl::MakeSpan(bytes)));
-  EXPECT_EQ(SenderOf(IpoibType::kArp, bytes), AddressOf(7));
+  EXPECT_EQ(SenderOf(IpoibType::kArp, bytes), AddressOfQpn(7));
   EXPECT_EQ(SenderOf(IpoibType::kIpv4, bytes), absl::nullopt);
   bytes.pop_back();
   EXPECT_EQ(SenderOf(IpoibType::kArp, bytes), absl::nullopt);
