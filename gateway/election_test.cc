@@ -19,7 +19,7 @@ Election::Rank RankOf(int number, uint8_t priority = 100) {
 }
 
 // Gateways on a link that can lose and delay their hellos.
-class Gateways {
+class SimulatedGateways {
  public:
   Election& Start(int number, uint8_t priority = 100) {
     Election& election = elections_[number];
@@ -71,7 +71,7 @@ class Gateways {
 };
 
 TEST(ElectionTest, OneAloneWorksAfterHavingListened) {
-  Gateways gateways;
+  SimulatedGateways gateways;
   Election& one = gateways.Start(1);
   EXPECT_EQ(one.state(), State::kListening);
   gateways.Pass(Election::kSilence);
@@ -83,7 +83,7 @@ TEST(ElectionTest, OneAloneWorksAfterHavingListened) {
 }
 
 TEST(ElectionTest, ABetterGatewayThatComesLaterStandsBy) {
-  Gateways gateways;
+  SimulatedGateways gateways;
   gateways.Start(2);
   gateways.Pass(absl::Seconds(3));
   gateways.Start(1, 200);
@@ -95,7 +95,7 @@ TEST(ElectionTest, ABetterGatewayThatComesLaterStandsBy) {
 }
 
 TEST(ElectionTest, TheBestOfManyThatStartAtOnceBecomesActive) {
-  Gateways gateways;
+  SimulatedGateways gateways;
   for (int i = 1; i <= 5; ++i) gateways.Start(i, i == 3 ? 101 : 100);
   gateways.Pass(absl::Seconds(5));
   EXPECT_TRUE(gateways[3].active()) << "has the highest priority";
@@ -108,7 +108,7 @@ TEST(ElectionTest, TheBestOfManyThatStartAtOnceBecomesActive) {
 
 // It takes the time of one hello. The two gateways heard each other until they were parted.
 TEST(ElectionTest, TwoThatCouldNotHearEachOtherFindOutAtOnce) {
-  Gateways gateways;
+  SimulatedGateways gateways;
   gateways.Start(1);
   gateways.Start(2);
   gateways.Pass(absl::Seconds(3));
@@ -122,7 +122,7 @@ TEST(ElectionTest, TwoThatCouldNotHearEachOtherFindOutAtOnce) {
 }
 
 TEST(ElectionTest, TwoThatNeverHeardEachOtherFindOutWithTheFirstHello) {
-  Gateways gateways;
+  SimulatedGateways gateways;
   gateways.Part(2, true);
   gateways.Start(1);
   gateways.Start(2);
@@ -135,7 +135,7 @@ TEST(ElectionTest, TwoThatNeverHeardEachOtherFindOutWithTheFirstHello) {
 }
 
 TEST(ElectionTest, OneAloneSaysHelloOnceASecond) {
-  Gateways gateways;
+  SimulatedGateways gateways;
   gateways.Start(1);
   gateways.Pass(absl::Seconds(3));
   gateways.TakeSaid(1);
@@ -162,7 +162,7 @@ TEST(ElectionTest, OneAloneSaysHelloOnceASecond) {
 TEST(ElectionTest, OneThatStartsFindsTheOneThatIsAlone) {
   for (int offset = 0; offset < 1000; offset += 10) {
     SCOPED_TRACE(absl::StrCat("after ", offset, " ms"));
-    Gateways gateways;
+    SimulatedGateways gateways;
     gateways.Start(2);
     gateways.Pass(absl::Seconds(3) + absl::Milliseconds(offset));
     gateways.Start(1, 200);
@@ -187,7 +187,7 @@ TEST(ElectionTest, AHelloWithoutAClaimChangesNoState) {
 }
 
 TEST(ElectionTest, WithoutALinkThereIsNothingToDo) {
-  Gateways gateways;
+  SimulatedGateways gateways;
   gateways.Start(1);
   gateways.Pass(absl::Seconds(3));
   gateways[1].OnLinkDown();
@@ -200,7 +200,7 @@ TEST(ElectionTest, WithoutALinkThereIsNothingToDo) {
 
 // Gateways come and go at random, and a fifth of the hellos is lost; at rest exactly one is active.
 TEST(ElectionTest, ExactlyOneIsActiveAfterRandomEvents) {
-  Gateways gateways;
+  SimulatedGateways gateways;
   const unsigned seed = std::random_device()();
   SCOPED_TRACE(absl::StrCat("seed ", seed));
   gateways.random.seed(seed);

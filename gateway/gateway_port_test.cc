@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "gateway/pair_for_test.h"
 #include "gateway/translation/translator_test_fixture.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -22,7 +23,6 @@ using ::testing::IsEmpty;
 using translation::Bytes;
 using translation::Udp4;
 
-constexpr IpoibLink kLink = {PKey(0x8002)};
 constexpr size_t kVesFrame = 200;
 
 class GatewayPortTest : public testing::Test {

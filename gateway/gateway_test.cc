@@ -5,7 +5,6 @@
 #include <regex>
 #include <string>
 
-#include "absl/strings/escaping.h"
 #include "gateway/gateway_test_fixture.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -108,10 +107,6 @@ TEST_F(GatewayPathTest, TwoHostsMeet) {
   EXPECT_THAT(gateway_->Command("gateway/show"), HasSubstr("MTU 4096"));
 }
 
-std::string Hex(const Bytes& bytes) {
-  return absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
-}
-
 // A traced packet is neither sent, counted nor learned from.
 TEST_F(GatewayPathTest, TraceTellsTheFateOfAPacket) {
   Start();
@@ -127,10 +122,10 @@ TEST_F(GatewayPathTest, TraceTellsTheFateOfAPacket) {
     return gateway_->Command("gateway/trace", words);
   };
   node_->heard.clear();
-  EXPECT_THAT(trace({"ethernet", Hex(ArpFrame(question, ipoib_mac_))}),
+  EXPECT_THAT(trace({"ethernet", ToHex(ArpFrame(question, ipoib_mac_))}),
               testing::AllOf(HasSubstr("gateway gw0: frame from the VES"), HasSubstr("  crosses\n"),
                              HasSubstr("to " + node_->address().ToString() + ", type 0x0806, 56 bytes")));
-  EXPECT_THAT(trace({"ethernet", Hex(ArpFrame(question, MacAddr::FromUint64(0x02'00'00'00'00'ff)))}),
+  EXPECT_THAT(trace({"ethernet", ToHex(ArpFrame(question, MacAddr::FromUint64(0x02'00'00'00'00'ff)))}),
               HasSubstr("unknown_station"));
   EXPECT_THAT(trace({"ipoib", "123400", "-"}), HasSubstr("IPoIB header"));
   EXPECT_THAT(trace({"ethernet", "xyz"}), HasSubstr("error: a packet is written in hexadecimal"));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "gateway/pair_for_test.h"
 #include "gateway/translation/groups.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -22,10 +23,8 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using State = Election::State;
 
-constexpr IpoibLink kLink = {PKey(0x8002)};
 const IpoibGroup kHellos = *GroupOf(kLink, translation::kHelloGroup);
 const IpoibGroup kAll = BroadcastGroup(kLink);
-const Pair kPair = {PKey(0x8001), Vid(10)};
 
 Gid GidOf(int number) { return Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(static_cast<uint64_t>(number))); }
 IpoibAddress AddressOf(int number) { return {Qpn(0x100), GidOf(number)}; }

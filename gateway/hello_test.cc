@@ -2,13 +2,13 @@
 
 #include <vector>
 
+#include "gateway/pair_for_test.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace eoib::gateway {
 namespace {
 
-const Pair kPair = {PKey(0x8001), Vid(10)};
 const IpoibAddress kAddress(Qpn(0x123456), Gid::Parse("fe80::2:c903:e:b72").value());
 const Election::Hello kHello = {{150, kAddress}, Election::Claim::kActive};
 

@@ -3,7 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
@@ -11,6 +10,7 @@
 #include "gateway/translation/translator_test_fixture.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "vswitch/base/hex_for_test.h"
 #include "vswitch/wire/golden_ipoib_for_test.h"
 
 namespace eoib::gateway {
@@ -19,11 +19,8 @@ namespace {
 using ::testing::HasSubstr;
 using translation::Bytes;
 
-std::string Hex(const Bytes& bytes) {
-  return absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
-}
 std::string Squeezed(absl::string_view hex) { return absl::StrReplaceAll(hex, {{" ", ""}}); }
-std::string Datagram(const std::string& type, const Bytes& payload) { return absl::StrCat(type, "0000", Hex(payload)); }
+std::string Datagram(const std::string& type, const Bytes& payload) { return absl::StrCat(type, "0000", ToHex(payload)); }
 
 Bytes Tagged(const Bytes& frame, const Bytes& tag) {
   Bytes tagged(frame.begin(), frame.begin() + 12);
@@ -52,9 +49,9 @@ class PacketTraceTest : public translation::TranslatorTest {
 };
 
 TEST_F(PacketTraceTest, PrintsOutputsOfBothSides) {
-  const std::string across = absl::StrCat("to the IPoIB link: to ", Peer(1), ", type 0x0800, 36 bytes\n    ", Hex(ip_), "\n");
+  const std::string across = absl::StrCat("to the IPoIB link: to ", Peer(1), ", type 0x0800, 36 bytes\n    ", ToHex(ip_), "\n");
   const std::string back = absl::StrCat("to the VES: to ", translation::HostMac(1).ToString(), " from ",
-                                        translation::PeerMac(1).ToString(), ", type 0x0800, 36 bytes\n    ", Hex(answer_));
+                                        translation::PeerMac(1).ToString(), ", type 0x0800, 36 bytes\n    ", ToHex(answer_));
   const Bytes stranger = translation::Frame(MacAddr::FromUint64(0x0200'0000'00ff), translation::HostMac(1), 0x0800, ip_);
   const Bytes report = translation::Udp4(translation::HostIp(1), translation::Ip4("239.1.2.3"));
   const Bytes multicast =
@@ -67,14 +64,14 @@ TEST_F(PacketTraceTest, PrintsOutputsOfBothSides) {
     std::string words;
     std::vector<std::string> says;
   } rows[] = {
-      {"a packet for a station", "ethernet " + Hex(frame_), {"frame from the VES, 60 bytes\n  crosses\n", across}},
-      {"the same with its tag", "ethernet " + Hex(Tagged(frame_, {0x81, 0, 0, 10})), {"64 bytes\n  crosses", across}},
+      {"a packet for a station", "ethernet " + ToHex(frame_), {"frame from the VES, 60 bytes\n  crosses\n", across}},
+      {"the same with its tag", "ethernet " + ToHex(Tagged(frame_, {0x81, 0, 0, 10})), {"64 bytes\n  crosses", across}},
       {"a tag of another VLAN",
-       "ethernet " + Hex(Tagged(frame_, {0x81, 0, 0, 11})),
+       "ethernet " + ToHex(Tagged(frame_, {0x81, 0, 0, 11})),
        {"does not come to the gateway: VLAN 11 is not the gateway's, which is 10"}},
-      {"an unknown MAC address", "ethernet " + Hex(stranger), {"is dropped: unknown_station, "}},
-      {"for a group", "ethernet " + Hex(multicast), {"to group ff12:401b:8001:", "(or all routers, if it does not exist)"}},
-      {"larger than the other side's MTU", "ethernet " + Hex(too_big), {"is dropped: too_big", "to the VES: to "}},
+      {"an unknown MAC address", "ethernet " + ToHex(stranger), {"is dropped: unknown_station, "}},
+      {"for a group", "ethernet " + ToHex(multicast), {"to group ff12:401b:8001:", "(or all routers, if it does not exist)"}},
+      {"larger than the other side's MTU", "ethernet " + ToHex(too_big), {"is dropped: too_big", "to the VES: to "}},
       {"half a frame", "ethernet 0102030405", {"is dropped: malformed"}},
       {"from a station", absl::StrCat("ipoib ", Datagram("0800", answer_), " ", Peer(1)), {"crosses", back}},
       {"without a sender that is known", absl::StrCat("ipoib ", Datagram("0800", answer_), " -"), {"crosses", back}},
@@ -101,21 +98,21 @@ TEST_F(PacketTraceTest, SaysWhichGroupsItJoins) {
   Bytes probe;
   translation::BuildAdvertisement(translation::HostIp6(2), false, translation::HostMac(2), &probe);
   const Bytes frame = translation::Frame(translation::GroupMac(kAllNodes), translation::HostMac(2), 0x86dd, probe);
-  EXPECT_THAT(Trace("ethernet " + Hex(frame)), HasSubstr("joins group ff12:601b:8001:"));
+  EXPECT_THAT(Trace("ethernet " + ToHex(frame)), HasSubstr("joins group ff12:601b:8001:"));
 }
 
 TEST_F(PacketTraceTest, AGatewayThatDoesNotWorkSaysSo) {
   translator_.SetActive(false);
-  EXPECT_THAT(Trace("ethernet " + Hex(frame_)), HasSubstr("is dropped: standby"));
+  EXPECT_THAT(Trace("ethernet " + ToHex(frame_)), HasSubstr("is dropped: standby"));
   translator_.OnLinkState(absl::nullopt);
-  EXPECT_THAT(Trace("ethernet " + Hex(frame_)), HasSubstr("is dropped: link_down"));
+  EXPECT_THAT(Trace("ethernet " + ToHex(frame_)), HasSubstr("is dropped: link_down"));
 }
 
 TEST_F(PacketTraceTest, ChangesNothing) {
   const auto before = translator_.Save();
   const uint64_t frames = (*this)[translation::Event::kFramesIn];
   Trace(absl::StrCat("ipoib ", Squeezed(kLinuxArpRequest), " - group"));
-  Trace("ethernet " + Hex(frame_));
+  Trace("ethernet " + ToHex(frame_));
   EXPECT_EQ(translator_.Save(), before);
   EXPECT_EQ((*this)[translation::Event::kFramesIn], frames);
   EXPECT_TRUE(sink_.outputs.empty());

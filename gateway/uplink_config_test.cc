@@ -13,11 +13,11 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-constexpr char kVes[] = "[[ves]]\nname = \"blue\"\npkey = 0x8001\nvlans = [0, 10, \"20-29\"]\n";
+constexpr char kTrunkVes[] = "[[ves]]\nname = \"blue\"\npkey = 0x8001\nvlans = [0, 10, \"20-29\"]\n";
 constexpr char kUplink[] = "[[uplink]]\nname = 'up0'\nves = 'blue'\nnetdev = 'eth1'\n";
 
 TEST(UplinkConfigTest, TheLeastThatWorks) {
-  const GatewaysConfig config = ParseGatewaysConfig(absl::StrCat(kVes, kUplink), "f").value();
+  const GatewaysConfig config = ParseGatewaysConfig(absl::StrCat(kTrunkVes, kUplink), "f").value();
   ASSERT_THAT(config.uplinks, SizeIs(1));
   const UplinkConfig& uplink = config.uplinks[0];
   EXPECT_EQ(uplink.vlans.ToString(), "0,10,20-29") << "those of the VES";
@@ -32,7 +32,7 @@ TEST(UplinkConfigTest, TheLeastThatWorks) {
 
 TEST(UplinkConfigTest, ReadsEveryKey) {
   const GatewaysConfig config =
-      ParseGatewaysConfig(absl::StrCat(kVes, kUplink,
+      ParseGatewaysConfig(absl::StrCat(kTrunkVes, kUplink,
                                        "vlans = [10, '20-25:120', '29:0']\nmtu = 9000\nfdb_limit = 100\nves_macs = 50\n"
                                        "stp = 'drop'\nlldp = 'pass'\nslow = 'drop'\nedge = false\npriority = 7\n"
                                        "peers = ['fe80::1', 'fe80::2']\nicmp_source = ['10.0.0.250', 'fd00::250']\n"),
@@ -54,7 +54,7 @@ TEST(UplinkConfigTest, ReadsEveryKey) {
 
 TEST(UplinkConfigTest, GatewaysAndUplinksShareOneFile) {
   const GatewaysConfig config =
-      ParseGatewaysConfig(absl::StrCat(kVes, "[[gateway]]\nname = 'gw0'\nves = 'blue'\n", kUplink), "f").value();
+      ParseGatewaysConfig(absl::StrCat(kTrunkVes, "[[gateway]]\nname = 'gw0'\nves = 'blue'\n", kUplink), "f").value();
   ASSERT_THAT(config.agent.vports, SizeIs(2));
   EXPECT_EQ(config.agent.vports[0].type, "ipoib");
   EXPECT_EQ(config.agent.vports[1].type, "uplink");
@@ -80,7 +80,7 @@ TEST(UplinkConfigTest, ReportsMistakes) {
            Row{"vlans = [0]\n[[uplink]]\nname = 'up1'\nves = 'blue'\nnetdev = 'eth1'\nvlans = [10]\n",
                "netdev \"eth1\" is also that of uplink \"up0\""},
        }) {
-    const auto config = ParseGatewaysConfig(absl::StrCat(kVes, kUplink, row.more), "f");
+    const auto config = ParseGatewaysConfig(absl::StrCat(kTrunkVes, kUplink, row.more), "f");
     ASSERT_FALSE(config.ok()) << row.more;
     EXPECT_THAT(std::string(config.status().message()), HasSubstr(row.message)) << row.more;
   }

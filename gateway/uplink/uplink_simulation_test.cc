@@ -26,7 +26,7 @@ namespace {
 
 constexpr int kSides = 2;  // 0: VES, 1: wire
 constexpr int kIslands = 2;
-constexpr Vid kVlan(10);
+constexpr Vid kSimulatedVlan(10);
 constexpr absl::Duration kDelay = absl::Milliseconds(2);
 // Gateways that could not hear each other may both forward until the next hello has arrived.
 const absl::Duration kHeal = UplinkElection::kInterval + 2 * kDelay;
@@ -117,7 +117,7 @@ class Simulation {
   }
   static VlanSet Vlans() {
     VlanSet set;
-    set.Add(kVlan);
+    set.Add(kSimulatedVlan);
     return set;
   }
   // Runs the election when it is due.
@@ -135,7 +135,7 @@ class Simulation {
     });
   }
   bool MayForward(const Gateway& gateway) const {
-    return gateway.election != nullptr && !gateway.paused && gateway.election->active(kVlan) &&
+    return gateway.election != nullptr && !gateway.paused && gateway.election->active(kSimulatedVlan) &&
            now_ < gateway.election->lease();
   }
   int Forwarding() const {
