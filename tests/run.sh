@@ -63,18 +63,20 @@ build_ahead() {
   AHEAD=$!
 }
 
-ASAN=(build-asan "unit_tests programs" -DEOIB_SANITIZE=address,undefined -DEOIB_FUZZ=ON -DEOIB_UNITY=ON "${CLANG[@]}")
-TSAN=(build-tsan unit_tests -DEOIB_SANITIZE=thread -DEOIB_UNITY=ON "${CLANG[@]}")
+ASAN=(build-asan "unit_tests programs eoib-vswitchd" -DEOIB_SANITIZE=address,undefined -DEOIB_FUZZ=ON "${CLANG[@]}"
+  -DEOIB_OPENVSWITCH="$PWD/build/openvswitch")
+TSAN=(build-tsan unit_tests -DEOIB_SANITIZE=thread "${CLANG[@]}")
 
 run_sanitizers() {
-  # Only the agents, gateways and fabricd are instrumented. The netns test programs, and third-party programs (tshark,
-  # ibv_devinfo) with the preload libraries, are those of the plain build.
+  # Only the agents, gateways, fabricd and the port type of Open vSwitch are instrumented. The netns and ovs test programs, and
+  # third-party programs (tshark, ibv_devinfo) with the preload libraries, are those of the plain build.
   export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:exitcode=99 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
   export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
   if build "${ASAN[@]}"; then
     run_ctest build-asan build-asan "" -L "$(label_expression unit softhca-inprocess)"
     build_ahead "${TSAN[@]}"
-    run_ctest "build, with the programs of build-asan" build "EOIB_SANITIZED_BIN=$PWD/build-asan/bin" -L "$(label_expression netns)"
+    run_ctest "build, with the programs of build-asan" build "EOIB_SANITIZED_BIN=$PWD/build-asan/bin" \
+      -L "$(label_expression netns ovs)"
     timed "rest of the build ahead" wait "$AHEAD"
     timed fuzzing run_fuzzers
   fi
@@ -83,7 +85,7 @@ run_sanitizers() {
 }
 
 run_coverage() {
-  build build-coverage "fuzzers ${VERBS_TESTS[*]}" -DEOIB_COVERAGE=ON -DEOIB_PCH=OFF "${CLANG[@]}" || return
+  build build-coverage "fuzzers ${VERBS_TESTS[*]}" -DEOIB_COVERAGE=ON -DEOIB_PCH=OFF -DEOIB_UNITY=OFF "${CLANG[@]}" || return
   timed "coverage" cover_all
 }
 
