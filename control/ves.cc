@@ -286,7 +286,7 @@ void Ves::OnPunt(const Punt& punt) {
 void Ves::Run() {
   group_->Run();
   resolver_->Run();
-  protocol_->Run();
+  protocol_->Run(config_.announce);
   if (discovery_ != nullptr) discovery_->Run();
   context_.fabric.handles->Reap();
   out_of_service_->Run();
@@ -331,7 +331,7 @@ std::string Ves::Place(VPortId vport) const {
   const Route route = directory_.Get(vport);
   if (route.kind == Route::Kind::kLocal) return absl::StrCat("vPort ", VPortAt(route.local_port));
   const std::vector<VPortAddress> addresses = directory_.Addresses(vport);
-  if (addresses.empty()) return "a peer that is gone";
+  if (addresses.empty()) return "a vPort that is gone";
   return absl::StrJoin(addresses, " and ", [&addresses](std::string* out, const VPortAddress& address) {
     absl::StrAppend(out, "GID ", address.peer.gid.ToString(), " QPN ", address.peer.qpn.ToString());
     if (addresses.size() > 1 && address.state() != VPortState::kUp) absl::StrAppend(out, " (", StateName(address.state()), ")");

@@ -197,12 +197,13 @@ void VesProtocol::Restore() {
   }
 }
 
-void VesProtocol::Run() {
+void VesProtocol::Run(bool announces) {
   if (clock_->Now() >= traffic_at_) NoteTraffic();
   DiscoverPeers();
   FlushSilent();
   restored_.Run();
-  local_.Run(/*takes_unreported=*/restored_.IsSettled());
+  // A claim that nobody hears would only end the freeze of a MAC here.
+  local_.Run(/*takes_unreported=*/announces && restored_.IsSettled());
   engine_.Run();
   PublishFloods();
 }

@@ -94,7 +94,8 @@ class VesProtocol final : private ProtocolEvents {
   void GiveUp(const VlanSet& vlans, VPortId vport);
   // To fill before the first Run.
   RestoredEntries* restored() { return &restored_; }
-  void Run();
+  // `announces`: whether others hear what this agent claims.
+  void Run(bool announces);
   absl::Time NextDeadline() const;
 
   const VPortProtocol& engine() const { return engine_; }
