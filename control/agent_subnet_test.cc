@@ -306,6 +306,47 @@ TEST_F(AgentSubnetTest, KeepsTheVPortThatIsTheHomeOfAMovedMac) {
   EXPECT_EQ(PeerBehind(h1, kC), home);
 }
 
+// Among agents that announce nothing no claim decides the quarrel.
+TEST_F(AgentSubnetTest, AFreezeAtTheHomeOfAMacLastsWithoutAnnouncements) {
+  Host* home = AddHost("h1", kDataOnly);
+  Host* thief = AddHost("h2", kDataOnly);
+  ASSERT_TRUE(AllJoined());
+  for (int i = 0; i < 3; ++i) {
+    for (Host* host : {home, thief}) Speak(host, kC);
+  }
+  EXPECT_THAT(home->Command("fdb/frozen"), HasSubstr(kC.ToString()));
+  Pass(absl::Seconds(5));
+  EXPECT_THAT(home->Command("fdb/frozen"), HasSubstr(kC.ToString()));
+}
+
+// Its holder may judge a contest right after the FDB's tick has changed.
+TEST_F(AgentSubnetTest, AStationThatSpeaksKeepsItsMacWheneverItIsContested) {
+  Host* holder = AddHost("h1", kOneVes);
+  Host* h3 = AddHost("h3", kOneVes);
+  ASSERT_TRUE(AllJoined());
+  Speak(holder, kC);
+  Host* thief = AddHost("h2", kDataOnly);
+  ASSERT_TRUE(AllJoined());
+  ASSERT_TRUE(AllReportsHeard());
+  const auto say = [&](Host* host) {
+    host->port("v1")->Inject(MakeFrame(MacAddr::Broadcast(), kC));
+    for (Host* other : {holder, thief, h3}) {
+      if (other == host) continue;
+      EXPECT_TRUE(Arrives(other->port("v1"), MakeFrame(MacAddr::Broadcast(), kC)));
+    }
+  };
+  const std::string home = PeerBehind(h3, kC);
+  for (int tenth = 0; tenth < 10; ++tenth) {
+    say(thief);
+    for (int i = 0; i < 21; ++i) {
+      say(holder);
+      Pass(absl::Milliseconds(100));
+      ASSERT_TRUE(holder->Knows(kC)) << tenth << " " << i;
+      ASSERT_EQ(PeerBehind(h3, kC), home) << tenth << " " << i;
+    }
+  }
+}
+
 // Without ageing the FDB's tick is a minute.
 TEST_F(AgentSubnetTest, FlushesStickyMacsBehindAPortOutOfService) {
   Host* h1 = AddHost("h1", absl::StrReplaceAll(kOneVes, {{"pkey = 0x8001\n", "pkey = 0x8001\nageing = 0\n"}}));

@@ -1,7 +1,9 @@
 #include "control/local_claims.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
+#include <vector>
 
 namespace eoib {
 namespace {
@@ -182,18 +184,22 @@ void LocalClaims::ReleaseGone() {
   }
 }
 
-// The FDB knows when a station was last heard, in ticks of a second.
+// The FDB knows when a station was last heard, in ticks of a second. One that was heard in a later tick than the contest began
+// is here. To ask for the present tick would be wrong: it may have begun a moment ago.
 void LocalClaims::JudgeContests() {
   const absl::Time now = clock_->Now();
-  std::vector<FdbKey> due;
+  const auto tick_at = [seconds = absl::ToInt64Seconds(fdb_->tick())](absl::Time time) {
+    return absl::ToUnixSeconds(time) / seconds;
+  };
+  std::vector<std::pair<FdbKey, int64_t>> due;  // and the ticks since it was contested
   for (const auto& [key, since] : contested_) {
-    if (since + kContest <= now) due.push_back(key);
+    if (since + kContest <= now) due.emplace_back(key, std::max<int64_t>(tick_at(now) - tick_at(since), 1));
   }
-  for (const FdbKey key : due) {
+  for (const auto& [key, ticks] : due) {
     contested_.erase(key);
     const auto claim = claims_.find(key);
     const absl::optional<Fdb::Entry> entry = fdb_->Get(key);
-    if (claim == claims_.end() || !entry || entry->vport != claim->second.vport || entry->age < fdb_->tick()) continue;
+    if (claim == claims_.end() || !entry || entry->vport != claim->second.vport || entry->age < ticks * fdb_->tick()) continue;
     const VPortId vport = claim->second.vport;
     Release(key);
     fdb_->FlushMac(key, vport);
