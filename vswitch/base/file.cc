@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -29,6 +30,26 @@ absl::Status WriteAll(int fd, const std::string& path, absl::string_view text, b
     text.remove_prefix(static_cast<size_t>(size));
   }
   if (sync && ::fsync(fd) != 0) return absl::ErrnoToStatus(errno, absl::StrCat("write ", path));
+  return absl::OkStatus();
+}
+
+// The file to which a symbolic link leads; `path` itself if it is none.
+std::string EndOfLink(const std::string& path) {
+  struct stat status;
+  if (::lstat(path.c_str(), &status) != 0 || !S_ISLNK(status.st_mode)) return path;
+  const std::unique_ptr<char, void (*)(void*)> target(::realpath(path.c_str(), nullptr), std::free);
+  return target == nullptr ? path : target.get();
+}
+
+// Gives the new file the owner and mode of the one at `path`, if there is one.
+absl::Status KeepOwnerAndMode(const std::string& path, int file) {
+  struct stat old, made;
+  if (::stat(path.c_str(), &old) != 0 || ::fstat(file, &made) != 0) return absl::OkStatus();
+  if ((old.st_uid != made.st_uid || old.st_gid != made.st_gid) && ::fchown(file, old.st_uid, old.st_gid) != 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("keep the owner of ", path, " (`chown ", made.st_uid, ":", made.st_gid, " ",
+                                                   path, "` lets this program write it)"));
+  }
+  if (::fchmod(file, old.st_mode & 07777) != 0) return absl::ErrnoToStatus(errno, absl::StrCat("keep the mode of ", path));
   return absl::OkStatus();
 }
 
@@ -64,12 +85,17 @@ absl::StatusOr<std::vector<std::string>> DropInsOf(const std::string& path) {
   return paths;
 }
 
-absl::Status ReplaceFile(const std::string& path, absl::string_view text, bool sync) {
+absl::Status ReplaceFile(const std::string& name, absl::string_view text, bool sync) {
+  const std::string path = EndOfLink(name);
   const std::string temporary = path + ".new";
   const UniqueFd file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   if (!file.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("write ", temporary));
-  absl::Status status = WriteAll(file.get(), temporary, text, sync);
-  if (!status.ok()) return status;
+  absl::Status status = KeepOwnerAndMode(path, file.get());
+  if (status.ok()) status = WriteAll(file.get(), temporary, text, sync);
+  if (!status.ok()) {
+    ::unlink(temporary.c_str());
+    return status;
+  }
   // fsync of the directory makes the rename durable.
   const UniqueFd directory(::open(path.substr(0, path.rfind('/') + 1).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (::rename(temporary.c_str(), path.c_str()) != 0 || !directory.valid() || (sync && ::fsync(directory.get()) != 0)) {

@@ -37,6 +37,25 @@ TEST_F(FileTest, RefusesFilesThatAreMissingLongOrNotRegular) {
   EXPECT_TRUE(absl::IsInvalidArgument(ReadFile(pipe, 4).status())) << "and does not wait for a writer";
 }
 
+TEST_F(FileTest, AFileKeepsItsModeAndOwnerAndTheLinkToIt) {
+  ASSERT_TRUE(ReplaceFile(path_, "old").ok());
+  struct stat status;
+  ASSERT_EQ(stat(path_.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, 0600u) << "a new file";
+  ASSERT_EQ(chmod(path_.c_str(), 0644), 0);
+  const gid_t group = geteuid() == 0 ? 100 : getegid();
+  ASSERT_EQ(chown(path_.c_str(), geteuid(), group), 0);
+  const std::string link = directory_.path() + "/link";
+  ASSERT_EQ(symlink("file", link.c_str()), 0);
+  ASSERT_TRUE(ReplaceFile(link, "new").ok());
+  EXPECT_EQ(ReadFile(path_, 10).value(), "new");
+  ASSERT_EQ(lstat(link.c_str(), &status), 0);
+  EXPECT_TRUE(S_ISLNK(status.st_mode));
+  ASSERT_EQ(stat(path_.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, 0644u);
+  EXPECT_EQ(status.st_gid, group);
+}
+
 TEST_F(FileTest, AFailedWriteKeepsTheOldContent) {
   ASSERT_TRUE(ReplaceFile(path_, "old").ok());
   ASSERT_EQ(mkdir((path_ + ".new").c_str(), 0700), 0);
