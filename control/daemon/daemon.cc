@@ -31,6 +31,8 @@ UniqueFd SignalFd(std::initializer_list<int> signals) {
   return UniqueFd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
+constexpr char kTryingAgain[] = "; trying again every second";
+
 // "RUNDIR/eoibd.h1.ctl" is the socket of the program eoibd and the name h1.
 void CollectBuildInfo(const std::string& socket_path, MetricSet* metrics) {
   const std::vector<std::string> parts =
@@ -126,11 +128,14 @@ void Daemon::IgnoreSignals() {
 
 absl::Status Daemon::ServeMetrics(const std::string& where) {
   if (where.empty()) return absl::OkStatus();
-  const absl::Status status =
-      TakeMetricsServer(StartAfterPredecessor(signals(), clock(), [&] { return ListenForMetrics(where); }));
+  const absl::Status status = TakeMetricsServer(ListenForMetrics(where));
   if (status.ok() || absl::IsInvalidArgument(status)) return status;
-  LogWarning(absl::StrCat(status.message(), "; trying again every second"));
-  RetryMetrics(where);
+  if (absl::IsAlreadyExists(status)) {
+    RetryMetrics(where, loop_.Now() + kPredecessorTimeout);
+  } else {
+    LogWarning(absl::StrCat(status.message(), kTryingAgain));
+    RetryMetrics(where, absl::nullopt);
+  }
   return absl::OkStatus();
 }
 
@@ -145,9 +150,14 @@ absl::Status Daemon::TakeMetricsServer(absl::StatusOr<std::unique_ptr<MetricsSer
   return absl::OkStatus();
 }
 
-void Daemon::RetryMetrics(const std::string& where) {
-  loop_.CallAt(loop_.Now() + absl::Seconds(1), [this, where] {
-    if (!TakeMetricsServer(ListenForMetrics(where)).ok()) RetryMetrics(where);
+// Until `expected` a predecessor may still have the port; what comes later is logged once.
+void Daemon::RetryMetrics(const std::string& where, absl::optional<absl::Time> expected) {
+  loop_.CallAt(loop_.Now() + (expected.has_value() ? absl::Milliseconds(100) : absl::Seconds(1)), [this, where, expected] {
+    const absl::Status status = TakeMetricsServer(ListenForMetrics(where));
+    if (status.ok()) return;
+    const bool is_late = expected.has_value() && loop_.Now() >= *expected;
+    if (is_late) LogWarning(absl::StrCat(status.message(), kTryingAgain));
+    RetryMetrics(where, is_late ? absl::nullopt : expected);
   });
 }
 

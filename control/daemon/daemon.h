@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "control/daemon/command_registry.h"
 #include "control/daemon/command_server.h"
 #include "control/daemon/event_loop.h"
@@ -71,7 +72,7 @@ class Daemon {
   absl::Status WatchSignals();
   absl::StatusOr<std::unique_ptr<MetricsServer>> ListenForMetrics(const std::string& where);
   absl::Status TakeMetricsServer(absl::StatusOr<std::unique_ptr<MetricsServer>> server);
-  void RetryMetrics(const std::string& where);
+  void RetryMetrics(const std::string& where, absl::optional<absl::Time> expected);
   void RunHangups();
   void IgnoreSignals();
 

@@ -53,7 +53,8 @@ absl::Status ListenError(int error, const std::string& where) {
     return absl::AlreadyExistsError(
         absl::StrCat("serve metrics on ", where, ": another program uses that port; choose another one with --metrics"));
   }
-  return absl::ErrnoToStatus(error, absl::StrCat("serve metrics on ", where));
+  // Not ErrnoToStatus: to Abseil an address that this host lacks "already exists".
+  return absl::UnavailableError(absl::StrCat("serve metrics on ", where, ": ", std::strerror(error)));
 }
 
 // Tries the address: the exposer's error has no cause.
