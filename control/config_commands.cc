@@ -6,7 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "absl/types/span.h"
 #include "control/config_diff.h"
 #include "control/daemon/log.h"
@@ -20,6 +22,8 @@ Json ToJsonLines(absl::string_view text) {
   for (absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) lines.push_back(std::string(line));
   return lines;
 }
+
+std::string InOneLine(absl::string_view text) { return absl::StrReplaceAll(absl::StripSuffix(text, "\n"), {{"\n", "; "}}); }
 
 std::string TextOfLines(const Json& lines) {
   std::string text;
@@ -35,8 +39,9 @@ Answer ChangesAnswer(const std::string& changes, const char* if_none) {
 
 // An operator who typed a command knows no line of a file: "eoibd.toml:12: mac is ..." becomes "mac is ...".
 absl::Status WithoutPlaces(const absl::Status& status) {
-  static const std::regex kPlace("(^|\\n)[^ \\n]+:[0-9]+: ");
-  return absl::Status(status.code(), std::regex_replace(std::string(status.message()), kPlace, "$1"));
+  static const std::regex kPlace("(^|\\n)[^ \\n]+:[0-9]+: "), kMention(" on (line [0-9]+|[^ ;,]+:[0-9]+)");
+  const std::string message = std::regex_replace(std::string(status.message()), kPlace, "$1");
+  return absl::Status(status.code(), std::regex_replace(message, kMention, ""));
 }
 
 absl::Status CheckUnused(const AgentConfig& config, const std::string& ves) {
@@ -51,7 +56,8 @@ absl::Status CheckUnused(const AgentConfig& config, const std::string& ves) {
 
 std::string DiffText(const Json& diff) {
   std::string text = diff["reload"].empty() ? "a reload would change nothing\n"
-                                            : absl::StrCat("a reload would:\n", TextOfLines(diff["reload"]));
+                                            : absl::StrCat("a reload would:\n", TextOfLines(diff["reload"]), "because of:\n",
+                                                           TextOfLines(diff["lines"]));
   if (diff["not_saved"].empty()) return text;
   return absl::StrCat(text, "not saved yet (`config save`):\n", TextOfLines(diff["not_saved"]));
 }
@@ -64,7 +70,7 @@ absl::StatusOr<std::string> ConfigCommands::Apply(ConfigText next) {
   const std::string changes = ConfigDiff::Between(agent_->config(), *config).text;
   if (absl::Status status = agent_->Apply(*config); !status.ok()) return status;
   text_ = std::move(next);
-  if (!changes.empty()) LogInfo(absl::StrCat("configuration changed: ", changes));
+  if (!changes.empty()) LogInfo(absl::StrCat("configuration changed: ", InOneLine(changes)));
   return changes;
 }
 
@@ -72,7 +78,7 @@ absl::StatusOr<Answer> ConfigCommands::Reload() {
   absl::StatusOr<ConfigText> files = source_.load();
   absl::StatusOr<std::string> changes = files.ok() ? Apply(*std::move(files)) : files.status();
   if (!changes.ok()) {
-    LogWarning(absl::StrCat("reload: nothing is changed: ", changes.status().message()));
+    LogWarning(absl::StrCat("reload: nothing is changed: ", InOneLine(changes.status().message())));
     return changes.status();
   }
   if (changes->empty()) LogInfo("reload: nothing to change");
@@ -84,7 +90,7 @@ absl::StatusOr<Answer> ConfigCommands::ApplyEdit(const Edit& edit) {
   if (absl::Status status = edit(&next); !status.ok()) return status;
   const absl::StatusOr<std::string> changes = Apply(std::move(next));
   if (!changes.ok()) return WithoutPlaces(changes.status());
-  return ChangesAnswer(*changes, "");
+  return ChangesAnswer(*changes, "nothing to change\n");
 }
 
 absl::StatusOr<Answer> ConfigCommands::Diff() const {
@@ -93,7 +99,9 @@ absl::StatusOr<Answer> ConfigCommands::Diff() const {
   const absl::StatusOr<AgentConfig> config = source_.parse(*files);
   if (!config.ok()) return config.status();
   const std::string changes = ConfigDiff::Between(agent_->config(), *config).text;
-  return Answer({{"reload", ToJsonLines(changes)}, {"not_saved", ToJsonLines(text_.IsChanged() ? text_.Changes() : "")}},
+  return Answer({{"reload", ToJsonLines(changes)},
+                 {"lines", ToJsonLines(changes.empty() ? "" : files->ChangesFrom(text_))},
+                 {"not_saved", ToJsonLines(text_.IsChanged() ? text_.Changes() : "")}},
                 DiffText);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -244,6 +245,18 @@ std::string ConfigText::Changes() const {
     if (file.text == file.loaded) continue;
     absl::StrAppend(&changes, file.path, "\n");
     absl::StrAppend(&changes, DiffLines(LinesOf(file.loaded), LinesOf(file.text)));
+  }
+  return changes;
+}
+
+std::string ConfigText::ChangesFrom(const ConfigText& before) const {
+  std::map<std::string, std::pair<std::string, std::string>> texts;  // by path: the former and the present one
+  for (const File& file : before.files_) texts[file.path].first = file.text;
+  for (const File& file : files_) texts[file.path].second = file.text;
+  std::string changes;
+  for (const auto& [path, both] : texts) {
+    if (both.first == both.second) continue;
+    absl::StrAppend(&changes, path, "\n", DiffLines(LinesOf(both.first), LinesOf(both.second)));
   }
   return changes;
 }

@@ -64,6 +64,8 @@ class ConfigText {
   bool IsChanged() const;
   // Lines that were added ("+") and removed ("-") since Load, with their files.
   std::string Changes() const;
+  // The same since `before`, for the sources that either has.
+  std::string ChangesFrom(const ConfigText& before) const;
   // Writes the changed files. kFailedPrecondition, with nothing written, if one of them was changed by others since Load.
   absl::Status Save();
 

@@ -83,7 +83,9 @@ TEST_F(ReloadTest, LimitAndMtuChangeInPlace) {
 TEST_F(ReloadTest, HangupAppliesTheFileOrNothing) {
   AddAgent("h1", Spec({{"v1"}, {"v2"}}));
   Write(1, Spec({{"v1"}, {"v3", "red", "access_vlan = 5\n"}}));
-  EXPECT_THAT(agent(1).MustCtl({"config", "diff"}), AllOf(HasSubstr("remove vPort v2"), HasSubstr("add vPort v3")));
+  EXPECT_THAT(agent(1).MustCtl({"config", "diff"}),
+              AllOf(HasSubstr("remove vPort v2"), HasSubstr("add vPort v3"), HasSubstr("because of:\n"),
+                    HasSubstr("+access_vlan = 5\n")));
   EXPECT_TRUE(Has(1, "v2"));
   agent(1).Kill(SIGHUP);
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return Has(1, "v3") && !Has(1, "v2"); })) << agent(1).Log();
