@@ -14,6 +14,8 @@
 #include "control/agent.h"
 #include "control/config.h"
 #include "control/config_commands.h"
+#include "control/config_diff.h"
+#include "control/daemon/control_socket_path.h"
 #include "control/daemon/daemon.h"
 #include "control/daemon/log.h"
 #include "control/daemon/program.h"
@@ -23,6 +25,7 @@
 #include "control/vhost_vport.h"
 #include "vswitch/base/unique_fd.h"
 #include "vswitch/fabric/softhca/open_hca.h"
+#include "vswitch/port/netdev.h"
 #include "vswitch/port/tap_port.h"
 #include "vswitch/port/tap_set.h"
 
@@ -46,7 +49,22 @@ DEFINE_bool(check_config, false, "read the configuration, report its mistakes an
 namespace eoib {
 namespace {
 
-// The interfaces of this agent, by the state directory, which one agent at a time uses.
+// The alias of an agent's TAP is this and the vPort's name. `owner`: the state directory, which one agent at a time uses.
+std::string AliasPrefix(const std::string& owner) { return absl::StrCat("eoib:", owner, "/"); }
+
+// An agent that runs removes the interface of a removed vPort. While it was stopped, nobody did.
+void WarnOfLeftTaps(const AgentConfig& config, const std::string& owner, TapFinder* finder) {
+  const std::string prefix = AliasPrefix(owner);
+  for (const NetdevInfo& tap : finder->FindAll(prefix)) {
+    const std::string name = tap.alias.substr(prefix.size());
+    const VPortConfig* const vport = FindVPort(config, name);
+    if (vport != nullptr && vport->type == "tap") continue;
+    LogWarning(absl::StrCat("interface ", tap.name, " is left from vPort ", name,
+                            ", which was removed while no agent ran; `ip link del ", tap.name, "` removes it"));
+  }
+}
+
+// The interfaces of this agent.
 struct TapMaker {
   TapSet* taps;
   EventLoop* loop;
@@ -61,7 +79,7 @@ absl::StatusOr<VPort> TapMaker::Make(const VPortConfig& config, MacAddr mac, int
                                .mac = mac,
                                .mtu = mtu,
                                .super_frames = super_frames,
-                               .alias = absl::StrCat("eoib:", owner, "/", config.name),
+                               .alias = absl::StrCat(AliasPrefix(owner), config.name),
                                .up = config.up,
                                .finder = taps->finder()});
   if (!opened.ok()) return opened.status();
@@ -138,7 +156,9 @@ absl::Status Run() {
   if (!config.ok()) return config.status();
   if (absl::Status status = CheckVhostInstalled(*config); !status.ok()) return status;
   if (FLAGS_check_config) return absl::OkStatus();
-  auto daemon = Daemon::Open(absl::StrCat(FLAGS_rundir, "/eoibd", FLAGS_name.empty() ? "" : ".", FLAGS_name, ".ctl"));
+  const absl::StatusOr<std::string> socket = OwnControlSocket(FLAGS_rundir, "eoibd", FLAGS_name);
+  if (!socket.ok()) return socket.status();
+  auto daemon = Daemon::Open(*socket);
   if (!daemon.ok()) return daemon.status();
   if (absl::Status status = (*daemon)->ServeMetrics(FLAGS_metrics); !status.ok()) return status;
   auto state = StateDir::Open(FLAGS_statedir);
@@ -174,6 +194,7 @@ absl::Status Run() {
                                agent.get());
   configuration.Register((*daemon)->commands());
   (*daemon)->SetReloader([&configuration] { configuration.Reload().IgnoreError(); });
+  WarnOfLeftTaps(*config, (*state)->path(), taps.finder());
   agent->RestoreSavedMacs();
   agent->Start();
   service_manager->SetStatus([&agent] { return absl::StrCat("forwarding on ", FLAGS_hca, "; ", agent->StatusLine()); });

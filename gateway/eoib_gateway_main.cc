@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "control/agent.h"
 #include "control/config_commands.h"
+#include "control/daemon/control_socket_path.h"
 #include "control/daemon/daemon.h"
 #include "control/daemon/log.h"
 #include "control/daemon/program.h"
@@ -92,7 +93,9 @@ absl::Status Run() {
   const absl::StatusOr<AgentConfig> config = Parse(*text, &known);
   if (!config.ok()) return config.status();
   if (FLAGS_check_config) return absl::OkStatus();
-  auto daemon = Daemon::Open(absl::StrCat(FLAGS_rundir, "/eoib-gateway", FLAGS_name.empty() ? "" : ".", FLAGS_name, ".ctl"));
+  const absl::StatusOr<std::string> socket = OwnControlSocket(FLAGS_rundir, "eoib-gateway", FLAGS_name);
+  if (!socket.ok()) return socket.status();
+  auto daemon = Daemon::Open(*socket);
   if (!daemon.ok()) return daemon.status();
   if (absl::Status status = (*daemon)->ServeMetrics(FLAGS_metrics); !status.ok()) return status;
   auto state = StateDir::Open(FLAGS_statedir);

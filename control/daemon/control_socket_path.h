@@ -4,12 +4,17 @@
 
 #include <string>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
 namespace eoib {
 
-// The socket of a program: `target` itself if it contains a slash, else RUNDIR/TARGET.ctl.
+// The socket of a program: `target` itself if it contains a slash, else RUNDIR/TARGET.ctl; or that of the agent with this
+// --name, RUNDIR/eoibd.TARGET.ctl, if only that exists.
 std::string ControlSocketPath(absl::string_view target, absl::string_view rundir);
+
+// The socket of this `program` with this --name, which may be empty. kInvalidArgument: the name cannot be part of a file's.
+absl::StatusOr<std::string> OwnControlSocket(absl::string_view rundir, absl::string_view program, absl::string_view name);
 
 // "RUNDIR/eoibd.ro.ctl" for "RUNDIR/eoibd.ctl".
 std::string ReadOnlySocketOf(absl::string_view path);

@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "control/daemon/control_socket_path.h"
 #include "control/daemon/counter_text.h"
 #include "control/daemon/daemon.h"
 #include "control/daemon/log.h"
@@ -192,7 +193,9 @@ class IpoibHost {
 absl::Status Run() {
   const absl::StatusOr<Config> config = ReadFlags();
   if (!config.ok()) return config.status();
-  auto daemon = Daemon::Open(absl::StrCat(FLAGS_rundir, "/eoib-ipoib", FLAGS_name.empty() ? "" : ".", FLAGS_name, ".ctl"));
+  const absl::StatusOr<std::string> socket = OwnControlSocket(FLAGS_rundir, "eoib-ipoib", FLAGS_name);
+  if (!socket.ok()) return socket.status();
+  auto daemon = Daemon::Open(*socket);
   if (!daemon.ok()) return daemon.status();
   if (absl::Status status = (*daemon)->ServeMetrics(FLAGS_metrics); !status.ok()) return status;
   std::unique_ptr<IpoibHost> host;

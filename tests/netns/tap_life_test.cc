@@ -46,6 +46,18 @@ TEST_F(TapLifeTest, OnlyTheConfigurationRemovesATap) {
   EXPECT_TRUE(host(1)->HasInterface("v1"));
 }
 
+TEST_F(TapLifeTest, TapOfAVPortThatLeftMeanwhileIsReported) {
+  AgentSpec spec;
+  spec.vports = {{"v1"}, {"v2"}};
+  AddAgent("h1", spec);
+  agent(1).MustCtl({"vport", "add", "v3", "ves=red"});  // is not saved
+  ASSERT_EQ(agent(1).Stop(), 0) << agent(1).Log();
+  agent(1).Start();
+  EXPECT_THAT(agent(1).Log(), HasSubstr("interface v3 is left from vPort v3, which was removed while no agent ran"));
+  EXPECT_THAT(agent(1).Log(), testing::Not(HasSubstr("interface v2 is left")));
+  host(1)->MustIp("link del v3");
+}
+
 TEST_F(TapLifeTest, TapOfAnOperatorIsTakenOverAndNeverRemoved) {
   Host* const h1 = lab().AddHost("pre");
   h1->MustIp("tuntap add mode tap name v1");

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace eoib {
@@ -56,6 +57,17 @@ absl::optional<TapFinder::Found> TapFinder::Find(const std::string& alias) {
     }
   }
   return absl::nullopt;
+}
+
+std::vector<NetdevInfo> TapFinder::FindAll(const std::string& prefix) {
+  if (clock_->Now() - searched_ > kValid) Search();
+  std::vector<NetdevInfo> found;
+  for (const std::unique_ptr<Namespace>& one : namespaces_) {
+    for (const NetdevInfo& info : one->taps) {
+      if (absl::StartsWith(info.alias, prefix)) found.push_back(info);
+    }
+  }
+  return found;
 }
 
 void TapFinder::Search() {

@@ -27,6 +27,8 @@ class TapFinder {
   };
   // Searches again if the last search is older than a second.
   absl::optional<Found> Find(const std::string& alias);
+  // Those whose alias begins with `prefix`.
+  std::vector<NetdevInfo> FindAll(const std::string& prefix);
 
  private:
   struct Namespace {
