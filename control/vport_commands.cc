@@ -18,14 +18,17 @@ const char* UpOrDown(bool up) { return up ? "up" : "down"; }
 
 // ---- The interface ----------------------------------------------------------------------------------------------------
 
-Json InterfaceJson(const VPort& vport) {
+// `mtu` is what the agent sets.
+Json InterfaceJson(const VPort& vport, int mtu) {
   const absl::StatusOr<InterfaceState> state = vport.query_interface();
   if (!state.ok()) return {{"error", std::string(state.status().message())}};
-  return {{"name", state->name},
-          {"namespace", state->network_namespace},
-          {"admin", UpOrDown(state->up)},
-          {"link", UpOrDown(state->up && state->carrier)},
-          {"mtu", state->mtu}};
+  Json json = {{"name", state->name},
+               {"namespace", state->network_namespace},
+               {"admin", UpOrDown(state->up)},
+               {"link", UpOrDown(state->up && state->carrier)},
+               {"mtu", state->mtu}};
+  if (static_cast<int>(state->mtu) > mtu) json["largest_mtu"] = mtu;
+  return json;
 }
 
 // Its name and namespace only if they are not what the reader expects.
@@ -34,13 +37,19 @@ std::string InterfaceText(const Json& interface, const std::string& vport) {
   std::string text;
   if (const std::string name = TextOf(interface, "name"); name != vport) absl::StrAppend(&text, ", interface ", name);
   if (HasValue(interface, "namespace")) absl::StrAppend(&text, ", in network namespace ", TextOf(interface, "namespace"));
-  return absl::StrCat(text, ", ", TextOf(interface, "admin"), ", link ", TextOf(interface, "link"), ", MTU ",
-                      TextOf(interface, "mtu"));
+  absl::StrAppend(&text, ", ", TextOf(interface, "admin"), ", link ", TextOf(interface, "link"), ", MTU ",
+                  TextOf(interface, "mtu"));
+  if (HasValue(interface, "largest_mtu")) {
+    absl::StrAppend(&text, " (set by another program; packets above ", TextOf(interface, "largest_mtu"), " are dropped)");
+  }
+  return text;
 }
 
 std::string VlansText(const Json& vport) {
   if (TextOf(vport, "mode") == "access") return absl::StrCat(", access VLAN ", TextOf(vport, "access_vlan"));
-  return absl::StrCat(", trunk VLANs ", TextOf(vport, "trunk_vlans"), ", native VLAN ", TextOf(vport, "native_vlan"));
+  return absl::StrCat(
+      ", trunk VLANs ", TextOf(vport, "trunk_vlans"),
+      HasValue(vport, "native_vlan") ? absl::StrCat(", native VLAN ", TextOf(vport, "native_vlan")) : ", no untagged frames");
 }
 
 // ---- vport/show -------------------------------------------------------------------------------------------------------
@@ -158,19 +167,18 @@ size_t VPortPeers::CountOf(const VPort& vport) const {
 
 Json VPortJson(const Ves& ves, const VPort& vport, const VPortPeers& peers) {
   const VlanPolicy& vlan = vport.config.vlan;
-  Json json = {{"name", vport.config.name},
-               {"ves", ves.config().name},
-               {"type", vport.config.type},
-               {"mac", vport.port->mac().ToString()}};
+  Json json = {{"name", vport.config.name}, {"ves", ves.config().name}, {"type", vport.config.type}};
+  if (!vport.port->mac().IsZero()) json["mac"] = vport.port->mac().ToString();
   json["mode"] = vlan.mode == PortMode::kAccess ? "access" : "trunk";
   if (vlan.mode == PortMode::kAccess) {
     json["access_vlan"] = vlan.access_vlan.value();
   } else {
-    json["trunk_vlans"] = vlan.trunk_vlans.ToString();
-    json["native_vlan"] = vlan.native_vlan.value();
+    const VlanSet carried = vlan.trunk_vlans.CommonWith(ves.config().vlans);
+    json["trunk_vlans"] = carried.ToString();
+    if (carried.Contains(vlan.native_vlan)) json["native_vlan"] = vlan.native_vlan.value();
   }
   if (vport.describe != nullptr) json["netdev"] = vport.describe(ves.forwarder().mtu());
-  if (vport.query_interface != nullptr) json["interface"] = InterfaceJson(vport);
+  if (vport.query_interface != nullptr) json["interface"] = InterfaceJson(vport, ves.InterfaceMtu(vport.config));
   if (const std::string worker = ves.ReaderOf(vport); !worker.empty()) json["worker"] = worker;
   json["peers"] = peers.CountOf(vport);
   json["macs"] = ves.fdb().Held(ves.forwarder().ports()[vport.index].vport);
@@ -180,8 +188,8 @@ Json VPortJson(const Ves& ves, const VPort& vport, const VPortPeers& peers) {
 
 std::string VPortText(const Json& vport) {
   const std::string name = TextOf(vport, "name");
-  const std::string type =
-      HasValue(vport, "netdev") ? TextOf(vport, "netdev") : absl::StrCat(TextOf(vport, "type"), ", MAC ", TextOf(vport, "mac"));
+  std::string type = TextOf(vport, HasValue(vport, "netdev") ? "netdev" : "type");
+  if (!HasValue(vport, "netdev") && HasValue(vport, "mac")) absl::StrAppend(&type, ", MAC ", TextOf(vport, "mac"));
   return absl::StrCat(
       "vPort ", name, ": ", type, VlansText(vport),
       HasValue(vport, "interface") && !HasValue(vport, "trouble") ? InterfaceText(vport["interface"], name) : "", ", ",
@@ -191,11 +199,11 @@ std::string VPortText(const Json& vport) {
 
 Json VPortCounters(const Ves& ves, const VPort& vport) {
   const PortCounters counters = ves.CountersOf(vport);
-  return {{"received", counters.received.value()},
-          {"received_bytes", counters.received_bytes.value()},
-          {"transmitted", counters.transmitted.value()},
-          {"transmitted_bytes", counters.transmitted_bytes.value()},
-          {"dropped", counters.dropped.value()}};
+  Json json;
+#define EOIB_X(member, help) json[#member] = counters.member.value();
+  EOIB_VPORT_COUNTERS(EOIB_X)
+#undef EOIB_X
+  return json;
 }
 
 void RegisterVPortCommands(const VesFinder& finder, CommandRegistry* registry) {

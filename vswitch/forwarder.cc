@@ -92,6 +92,7 @@ bool Forwarder::PollPort(uint32_t index) {
   if (received + refused == 0) return false;
   CountIn(received + refused, &counters_.from_ports);
   port.counters->received.Add(received + refused);
+  if (ABSL_PREDICT_FALSE(refused != 0)) port.counters->refused.Add(refused);
   batch_.Start(received);
   for (size_t i = 0; i < received; ++i) {
     port.counters->received_bytes.Add(frames_[i].total());
@@ -185,8 +186,10 @@ uint64_t Forwarder::BytesAtPorts() const {
 
 void Forwarder::ForwardFromPort(uint32_t index) {
   LocalPort& port = ports_[index];
+  const size_t received = batch_.size();
   ParseHeaders();
   AdmitFromPort(port);
+  if (ABSL_PREDICT_FALSE(batch_.size() != received)) port.counters->refused.Add(received - batch_.size());
   Canonicalise();     // tag, minimum size, checksum: from here on in fabric form
   LearnLocal(&port);  // before delivery, so a reply never floods
   Resolve(index);

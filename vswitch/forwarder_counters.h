@@ -92,7 +92,9 @@ struct ForwarderCounters {
   X(received_bytes, "bytes of frames that the switch got from the vPort") \
   X(transmitted, "frames that the vPort's interface took")                \
   X(transmitted_bytes, "bytes of frames that the vPort's interface took") \
-  X(dropped, "frames that the vPort's interface did not take")
+  X(dropped, "frames that the vPort's interface did not take")            \
+  X(refused,                                                              \
+    "frames from the vPort that the switch dropped at its entrance: of a VLAN that it lacks, malformed, too large, ...")
 
 struct PortCounters {
 #define EOIB_X(member, help) Counter member;

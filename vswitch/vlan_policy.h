@@ -20,6 +20,7 @@ class VlanSet {
   void AddRange(Vid first, Vid last);
   bool empty() const { return vids_.none(); }
   std::string ToString() const;  // "0,10,100-199"; "all"; "none"
+  VlanSet CommonWith(const VlanSet& other) const;
   friend bool operator==(const VlanSet&, const VlanSet&) = default;
 
  private:
@@ -47,6 +48,12 @@ struct VlanPolicy {
   Vid Untagged() const { return mode == PortMode::kAccess ? access_vlan : native_vlan; }
   friend bool operator==(const VlanPolicy&, const VlanPolicy&) = default;
 };
+
+inline VlanSet VlanSet::CommonWith(const VlanSet& other) const {
+  VlanSet common = *this;
+  common.vids_ &= other.vids_;
+  return common;
+}
 
 inline bool VlanPolicy::Classify(const EthernetInfo& info, Vid* vid) const {
   // IEEE 802.1Q-2018 §6.9: a frame without a tag, or with a priority tag, belongs to the port's own VLAN.
