@@ -218,6 +218,7 @@ absl::Status Agent::Attach(const std::string& name, Change* change) {
   change->vports.erase(name);
   const VPort* added = nullptr;
   FindVPort(name, &added);
+  if (added->check != nullptr) ves->NoteTrouble(added->index, added->check());
   return AddPort(ves, added->index);
 }
 
@@ -258,7 +259,9 @@ void Agent::RemakeLostInterfaces() {
       worker_->Start();
       const std::string trouble = status.ok() ? "" : absl::StrCat("its interface was deleted: ", status.message());
       if (status.ok()) {
-        LogWarning(absl::StrCat("vPort ", vport.config.name, ": its interface was deleted by another program; made it again"));
+        LogWarning(absl::StrCat("vPort ", vport.config.name,
+                                ": its interface was deleted by another program; made it again, without the addresses and "
+                                "the bridge that it had"));
       } else if (vport.trouble != trouble) {
         LogWarning(absl::StrCat("vPort ", vport.config.name, ": ", trouble, "; retrying"));
       }

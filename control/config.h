@@ -93,7 +93,7 @@ struct VPortConfig {
   bool up = true;                    // set the interface up
   bool pin_mac = true;               // drop frames with the netdev's MAC as source that come from elsewhere
   // The operator's word for a vPort of this type, and what a replacement costs. eoib-gateway sets both.
-  std::string noun = "vPort", if_replaced = "its interface is made again";
+  std::string noun = "vPort", if_replaced = "its link goes down for a moment";
   std::string details;   // its further keys, as text: another text is another interface
   std::string settings;  // its further keys that VPort::adjust puts into effect, as text
   int line = 0;

@@ -69,8 +69,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"limit of the vPort", "", "fdb_limit = 9\n", "change vPort v1, in place\n"},
                     Row{"limit and header", "header = 'xve'\n", "fdb_limit = 9\n", kReplaced},
                     Row{"sticky", "", "sticky = true\n", kReattached},
-                    Row{"MAC", "", "mac = '02:00:00:00:00:01'\n", "replace vPort v1: its interface is made again\n"},
-                    Row{"type", "", "type = 'test'\n", "replace vPort v1: its interface is made again\n"}));
+                    Row{"MAC", "", "mac = '02:00:00:00:00:01'\n", "replace vPort v1: its link goes down for a moment\n"},
+                    Row{"type", "", "type = 'test'\n", "replace vPort v1: its link goes down for a moment\n"}));
 
 }  // namespace
 }  // namespace eoib

@@ -57,7 +57,7 @@ void CheckNetdevsDiffer(const std::vector<VPortConfig>& vports, Mistakes* mistak
     if (!fresh)
       mistake(*before->second, "also that of", "each frame would enter twice: one vPort can be a trunk of several VLANs");
     const auto tap = taps.find(vport.netdev);
-    if (tap != taps.end()) mistake(*tap->second, "the TAP of", "use that vPort");
+    if (tap != taps.end()) mistake(*tap->second, "the TAP of", "give one of the two vPorts another name, or remove it");
   }
 }
 

@@ -50,8 +50,8 @@ TEST(NetdevConfigTest, ANetdevHasOneVPort) {
       WithNetdev("netdev = 'eth1'\n[[vport]]\nname = 'p2'\nves = 'blue'\ntype = 'netdev'\nnetdev = 'eth1'\n");
   EXPECT_THAT(MistakesOf(two), HasSubstr("f:9: netdev \"eth1\" of vPort \"p2\" is also that of vPort \"p1\" on line 4"));
   const std::string tap = WithNetdev("netdev = 'web1'\n[[vport]]\nname = 'web1'\nves = 'blue'\n");
-  EXPECT_THAT(MistakesOf(tap),
-              HasSubstr("f:4: netdev \"web1\" of vPort \"p1\" is the TAP of vPort \"web1\" on line 9; use that vPort"));
+  EXPECT_THAT(MistakesOf(tap), HasSubstr("f:4: netdev \"web1\" of vPort \"p1\" is the TAP of vPort \"web1\" on line 9; give "
+                                         "one of the two vPorts another name"));
 }
 
 TEST(NetdevConfigTest, AnotherNetdevReplacesTheInterface) {

@@ -105,6 +105,7 @@ std::string GroupMessagesText(const Json& messages) {
   }
   if (TextOf(messages, "ours") == "heard") text += "; it hears ours";
   if (TextOf(messages, "ours") == "not heard") text += "; it does not hear ours";
+  if (TextOf(messages, "ours") == "unknown") text += "; not known whether it hears ours";
   return text;
 }
 

@@ -102,7 +102,9 @@ start_host() {
   in_host "$host" ip link set lo up
   # Answer ARP only on the interface that has the address, as three separate machines would.
   in_host "$host" sysctl -qw net.ipv4.conf.all.arp_ignore=1
-  start "eoibd-$host" ip netns exec "$NAME-$host" "$BIN/eoibd" --hca="soft:$host" --fabric="$RUN/fabricd.sock" \
+  # With a host name of its own, as a separate machine would have.
+  start "eoibd-$host" ip netns exec "$NAME-$host" unshare --uts sh -c 'echo "$0" >/proc/sys/kernel/hostname && exec "$@"' "$host" \
+    "$BIN/eoibd" --hca="soft:$host" --fabric="$RUN/fabricd.sock" \
     --rundir="$RUN/$host" --statedir="$RUN/$host/state" --config="$RUN/$host.toml"
   wait_for "joining the flood groups on $host" joined "$host"
   in_host "$host" ip address add "10.10.0.$number/24" dev blue10

@@ -21,7 +21,7 @@ namespace eoib::translation {
   X(kControlEthertype, "control_ethertype", "EtherType 0x88b5 or 0x8919, which are the switch's own")                          \
   X(kBadChecksumRequest, "bad_checksum_request", "frame that asks for a checksum outside of its packet")                       \
   X(kLinkDown, "link_down", "the IPoIB link is down")                                                                          \
-  X(kStandby, "standby", "another gateway does the work of this one")                                                          \
+  X(kStandby, "standby", "this gateway was not active: before its election, or because another one does its work")             \
   X(kOtherGateway, "other_gateway", "from another gateway to the same link")                                                   \
   X(kLoop, "loop", "from an address of the gateway's own: a loop, or a host that pretends to be the gateway")                  \
   X(kUnknownSource, "unknown_source", "IPoIB packet without a global route header whose sender has not been heard yet")        \
