@@ -67,6 +67,7 @@ std::vector<std::string> Resembling(const std::map<std::string, CommandRegistry:
     names.push_back(name);
     if (!method.empty() && absl::StartsWith(name, absl::StrCat(method, "/"))) below.push_back(name);
   }
+  if (first_argument.empty() && !below.empty()) return below;
   const std::string joined = absl::StrCat(method, "/", first_argument);
   const std::string nearest = NearestName(first_argument.empty() ? method : joined, names);
   if (!nearest.empty()) return {nearest};
@@ -151,7 +152,7 @@ absl::StatusOr<std::string> CommandRegistry::Run(const std::string& method, cons
 // Of one command, or of all below a name ("help fdb").
 absl::StatusOr<Answer> CommandRegistry::Help(const Arguments& words) const {
   if (words.empty()) return ListCommands(commands_);
-  const std::string wanted = absl::StrJoin(words, "/");
+  const std::string wanted = absl::StrReplaceAll(absl::StrJoin(words, "/"), {{" ", "/"}});
   const Json list =
       List(commands_, [&wanted](const std::string& name) { return name == wanted || absl::StartsWith(name, wanted + "/"); });
   if (!list["commands"].empty()) return Answer(list, HelpText);

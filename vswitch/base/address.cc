@@ -3,10 +3,14 @@
 #include <arpa/inet.h>
 
 #include <charconv>
+#include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 
 namespace eoib {
 namespace {
@@ -62,13 +66,23 @@ bool ParseGuidGroups(absl::string_view text, uint64_t* value) {
   return true;
 }
 
+// Of "02-00-5e-10-00-01" and "0200.5e10.0001".
+std::string WithColons(absl::string_view text) {
+  if (!absl::StrContains(text, '.')) return absl::StrReplaceAll(text, {{"-", ":"}});
+  std::string colons;
+  for (absl::string_view group : absl::StrSplit(text, '.')) {
+    absl::StrAppend(&colons, colons.empty() ? "" : ":", group.substr(0, 2), ":", group.size() == 4 ? group.substr(2) : "");
+  }
+  return colons;
+}
+
 }  // namespace
 
 bool ParseHexBytes(absl::string_view text, absl::Span<uint8_t> bytes) { return ParseGroups(text, 1, bytes); }
 
 absl::StatusOr<MacAddr> MacAddr::Parse(absl::string_view text) {
   std::array<uint8_t, kSize> bytes;
-  if (!ParseHexBytes(text, absl::MakeSpan(bytes))) {
+  if (!ParseHexBytes(WithColons(text), absl::MakeSpan(bytes))) {
     return Wrong(text, "a MAC address; write six groups of hex digits, as in 02:00:5e:10:00:01");
   }
   return MacAddr(bytes);

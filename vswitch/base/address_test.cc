@@ -47,7 +47,11 @@ TEST(MacAddrTest, ParsesAndPrints) {
       {"no digit", "02:00:5e:10:00:0g", nullptr},
       {"a sign", "02:00:5e:10:00:+1", nullptr},
       {"a hex prefix inside", "02:00:5e:10:00:0x", nullptr},
-      {"dashes", "02-00-5e-10-00-01", nullptr},
+      {"dashes", "02-00-5E-10-00-01", "02:00:5e:10:00:01"},
+      {"groups of four digits", "0200.5e10.0001", "02:00:5e:10:00:01"},
+      {"groups of three digits", "020.05e.100", nullptr},
+      {"two groups of four digits", "0200.5e10", nullptr},
+      {"dots only", "..", nullptr},
       {"nothing", "", nullptr},
       {"a space behind", "02:00:5e:10:00:01 ", nullptr},
   });

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -277,7 +279,11 @@ Result PartitionAdd(const Arguments& arguments, Subnet* subnet) {
     return absl::InvalidArgumentError(absl::StrCat("membership ", arguments[2], ": must be limited or full"));
   }
   const bool limited = arguments.size() == 3 && arguments[2] == "limited";
-  return Done(subnet->AddToPartition(*pkey, arguments[1], limited ? Membership::kLimited : Membership::kFull));
+  const absl::Status status = subnet->AddToPartition(*pkey, arguments[1], limited ? Membership::kLimited : Membership::kFull);
+  if (!status.ok()) return status;
+  const std::vector<Subnet::PortStatus> ports = subnet->Ports();
+  const bool is_known = std::any_of(ports.begin(), ports.end(), [&](const Subnet::PortStatus& port) { return port.name == arguments[1]; });
+  return is_known || arguments[1] == "ALL" ? "ok\n" : absl::StrCat("ok; no port ", arguments[1], " has registered yet\n");
 }
 
 Result PartitionRemove(const Arguments& arguments, Subnet* subnet) {

@@ -141,6 +141,7 @@ TEST_F(FabricCommandsTest, EventsOnDemand) {
   EXPECT_EQ(Text("partition/add", {"0x8001", "h1", "limited"}), "ok\n");
   EXPECT_EQ(config().pkeys.back(), PKey(0x0001));
   EXPECT_EQ(Text("partition/remove", {"0x8001", "h1"}), "ok\n");
+  EXPECT_EQ(Text("partition/add", {"0x8001", "h7"}), "ok; no port h7 has registered yet\n");
 }
 
 TEST_F(FabricCommandsTest, MistypedArgumentsAreRefused) {
