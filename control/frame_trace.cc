@@ -34,7 +34,18 @@ DropReason FrameTrace::Admit(absl::Span<const uint8_t> frame) {
 }
 
 DropReason FrameTrace::Classify() {
-  if (!from_.config.vlan.Classify(ethernet_, &vid_) || !ves_.config().vlans.Contains(vid_)) return DropReason::kVlanNotAllowed;
+  const VlanPolicy& vlan = from_.config.vlan;
+  if (!vlan.Classify(ethernet_, &vid_)) {
+    steps_.push_back(absl::StrCat("vPort ", from_.config.name,
+                                  vlan.mode == PortMode::kAccess
+                                      ? ": an access port takes frames without a VLAN tag only"
+                                      : absl::StrCat(": a trunk of VLANs ", vlan.trunk_vlans.ToString())));
+    return DropReason::kVlanNotAllowed;
+  }
+  if (!ves_.config().vlans.Contains(vid_)) {
+    steps_.push_back(absl::StrCat("VES ", ves_.config().name, ": carries VLANs ", ves_.config().vlans.ToString()));
+    return DropReason::kVlanNotAllowed;
+  }
   steps_.push_back(absl::StrCat("vPort ", from_.config.name, ": VLAN ", vid_.ToString(), " of VES ", ves_.config().name));
   return DropReason::kNone;
 }
@@ -43,7 +54,8 @@ DropReason FrameTrace::CheckSize(size_t length) {
   const size_t with_tag = length + (!ethernet_.tagged && !vid_.IsUntagged() ? kVlanTagSize : 0);
   if (with_tag > kLargestSuperFrame) return DropReason::kTooLarge;
   if (with_tag > ves_.forwarder().mtu()) {
-    steps_.push_back(absl::StrCat("larger than the VES's MTU of ", ves_.forwarder().mtu(), ": it passes in segments, or is cut"));
+    steps_.push_back(
+        absl::StrCat("larger than the VES's MTU of ", ves_.forwarder().mtu(), ": it passes in segments, or is cut"));
   }
   return DropReason::kNone;
 }
@@ -121,7 +133,8 @@ std::vector<std::string> FrameTrace::FloodTargets() const {
       if (ves_.protocol().AgentBehind(row.vport) != nullptr) targets.push_back(ves_.Behind(row.vport));
     }
   } else if (ves_.group().joined().has_value()) {
-    targets.push_back(absl::StrCat("group ", ves_.group().mgid().ToString(), ", MLID ", ves_.group().joined()->mlid.ToString()));
+    targets.push_back(
+        absl::StrCat("group ", ves_.group().mgid().ToString(), ", MLID ", ves_.group().joined()->mlid.ToString()));
   }
   return targets;
 }

@@ -67,7 +67,8 @@ TEST_F(TraceCommandsTest, DropsHaveTheirReasons) {
   Host* h1 = AddHost("h1", kThreeVPorts);
   ASSERT_TRUE(AllJoined());
   const std::string a = kA.ToString(), b = kB.ToString();
-  EXPECT_THAT(Trace(h1, {"v1", a, b, "vlan", "10"}), HasSubstr("drop vlan_not_allowed: "));
+  EXPECT_THAT(Trace(h1, {"v1", a, b, "vlan", "10"}),
+              AllOf(HasSubstr("vPort v1: an access port takes frames without a VLAN tag only"), HasSubstr("drop vlan_not_allowed: ")));
   EXPECT_THAT(Trace(h1, {"v1", "01:00:00:00:00:01", b}), HasSubstr("drop bad_source: "));
   EXPECT_THAT(Trace(h1, {"v1", a, b, "type", "0x88b5"}), HasSubstr("drop control_ethertype: "));
   EXPECT_THAT(Trace(h1, {"v1", a, "01:80:c2:00:00:01"}), HasSubstr("drop link_local_control: "));
