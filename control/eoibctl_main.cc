@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
@@ -74,9 +75,11 @@ constexpr char kUsage[] =
     "\n"
     "Exit status: 0 done, 1 no answer, 2 the command was refused or failed.\n";
 
+constexpr char kAgent[] = "eoibd";
+
 std::string Target() {
   if (!FLAGS_t.empty()) return FLAGS_t;
-  return FLAGS_target.empty() ? "eoibd" : FLAGS_target;
+  return FLAGS_target.empty() ? kAgent : FLAGS_target;
 }
 
 std::string SocketPath() { return eoib::AccessibleSocket(eoib::ControlSocketPath(Target(), FLAGS_rundir)); }
@@ -91,6 +94,9 @@ int PrintJson(const Json& json) {
 int Print(const eoib::CommandReply& reply) {
   if (WantsJson() && !reply.is_error) return PrintJson(Json::parse(reply.text, nullptr, false));
   std::fputs(reply.text.c_str(), reply.is_error ? stderr : stdout);
+  if (reply.is_error && Target() != kAgent && absl::StrContains(reply.text, "is not a valid command")) {
+    std::fprintf(stderr, "(asked %s; without -t it asks %s)\n", Target().c_str(), kAgent);
+  }
   return reply.is_error ? kRefused : 0;
 }
 

@@ -52,6 +52,9 @@ TEST_F(EoibctlTest, SendsTheCommandToItsTarget) {
       {"an argument like an option", "fdb show -- -t", 0, "eoibd: fdb of -t\n", ""},
       {"help", "help", 0, kCommands, ""},
       {"help of another target", "-t fabricd help", 0, kCommands, ""},
+      {"an unknown command of another target", "-t fabricd reboot", 2, "",
+       "\"reboot\" is not a valid command (use \"list-commands\" to see a list of valid commands)\n"
+       "(asked fabricd; without -t it asks eoibd)\n"},
       {"an unknown command", "fdb shwo", 2, "",
        "\"fdb shwo\" is not a valid command; did you mean fdb show? (use \"list-commands\" to see a list of valid commands)\n"},
   };
