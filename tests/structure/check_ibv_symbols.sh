@@ -15,7 +15,8 @@ softhca_symbol=4eoib7softhca  # the namespace as mangled by the C++ ABI
 
 production_objects() {
   find "$1" -path '*/CMakeFiles/*.dir/*' -name '*.o' ! -path "$1/tests/*" ! -path '*/CMakeFiles/CMakeTmp/*' \
-    ! -path '*/CMakeFiles/[0-9]*' ! -name '*_test.cc.o' ! -name '*_fuzz.cc.o' ! -name '*_bench.cc.o'
+    ! -path '*/CMakeFiles/[0-9]*' ! -name '*_test.cc.o' ! -name '*_fuzz.cc.o' ! -name '*_bench.cc.o' \
+    ! -path '*_tests.dir/Unity/*'
 }
 
 # check_seam BUILD_DIR PREFIX OBJECT LIBRARY: only OBJECT may have undefined symbols that begin with PREFIX, which LIBRARY
