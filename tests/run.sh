@@ -85,7 +85,7 @@ run_sanitizers() {
 }
 
 run_coverage() {
-  build build-coverage "fuzzers ${VERBS_TESTS[*]}" -DEOIB_COVERAGE=ON -DEOIB_PCH=OFF -DEOIB_UNITY=OFF "${CLANG[@]}" || return
+  build build-coverage "fuzzers ${VERBS_TESTS[*]}" -DEOIB_COVERAGE=ON "${CLANG[@]}" || return
   timed "coverage" cover_all
 }
 

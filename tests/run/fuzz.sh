@@ -42,7 +42,7 @@ run_fuzzers() {
   local count=${#targets[@]}
   [ "$count" -gt 0 ] || { fail "fuzzing: there is no target"; return; }
   local seconds=$((FUZZ_SECONDS / count))
-  if [ "$seconds" -lt 15 ]; then seconds=15; fi
+  if [ "$seconds" -lt 8 ]; then seconds=8; fi
   title "fuzz: $count targets, $seconds seconds each, two at a time"
   local directory i statuses=()
   scratch directory
