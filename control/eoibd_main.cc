@@ -52,7 +52,7 @@ namespace {
 // The alias of an agent's TAP is this and the vPort's name. `owner`: the state directory, which one agent at a time uses.
 std::string AliasPrefix(const std::string& owner) { return absl::StrCat("eoib:", owner, "/"); }
 
-// An agent that runs removes the interface of a removed vPort. While it was stopped, nobody did.
+// A running agent removes the interfaces of removed vPorts. A stopped agent left them.
 void WarnOfLeftTaps(const AgentConfig& config, const std::string& owner, TapFinder* finder) {
   const std::string prefix = AliasPrefix(owner);
   for (const NetdevInfo& tap : finder->FindAll(prefix)) {

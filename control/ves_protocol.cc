@@ -202,7 +202,7 @@ void VesProtocol::Run(bool announces) {
   DiscoverPeers();
   FlushSilent();
   restored_.Run();
-  // A claim that nobody hears would only end the freeze of a MAC here.
+  // No other agent hears this claim. It would end the freeze of a MAC on this host only.
   local_.Run(/*takes_unreported=*/announces && restored_.IsSettled());
   engine_.Run();
   PublishFloods();

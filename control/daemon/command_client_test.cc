@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -29,6 +30,18 @@ TEST(ControlSocketPathTest, Rows) {
   EXPECT_EQ("/run/eoib/eoibd.blue.ctl", ControlSocketPath("eoibd.blue", "/run/eoib"));
   EXPECT_EQ("/tmp/x.ctl", ControlSocketPath("/tmp/x.ctl", "/run/eoib"));
   EXPECT_EQ("./x.ctl", ControlSocketPath("./x.ctl", "/run/eoib"));
+}
+
+TEST(ControlSocketPathTest, ANameAloneIsThatOfAnAgent) {
+  const std::string rundir = MakeTemporaryDirectory();
+  const std::string own = OwnControlSocket(rundir, "eoibd", "h1").value();
+  EXPECT_EQ(own, rundir + "/eoibd.h1.ctl");
+  EXPECT_EQ(ControlSocketPath("h1", rundir), rundir + "/h1.ctl") << "there is no such agent";
+  std::ofstream(own).put('\n');
+  EXPECT_EQ(ControlSocketPath("h1", rundir), own);
+  EXPECT_EQ(OwnControlSocket(rundir, "eoib-gateway", "").value(), rundir + "/eoib-gateway.ctl");
+  EXPECT_THAT(std::string(OwnControlSocket(rundir, "eoibd", "a/b").status().message()), HasSubstr("write a name without '/'"));
+  std::filesystem::remove_all(rundir);
 }
 
 class CommandClientTest : public ::testing::Test {

@@ -149,6 +149,13 @@ TEST_F(OperatorTest, ShowFollowsTheInterfaceOfAVPort) {
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
     return absl::StrContains(agent.MustCtl({"vport", "show"}), ", interface x1, up, link up, MTU 1300, ");
   }));
+  host->MustIp("link set x1 mtu 9000");
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
+    return absl::StrContains(agent.MustCtl({"vport", "show"}), ", MTU 9000 (set by another program; packets above ");
+  }));
+  agent.MustCtl({"vport", "set", "v1", "mode=trunk"});
+  agent.MustCtl({"ves", "set", "red", "vlans=[10, 20]"});
+  EXPECT_THAT(agent.MustCtl({"vport", "show", "v1"}), HasSubstr(", trunk VLANs 10,20, no untagged frames, "));
   EXPECT_THAT(agent.MustCtl({"vport", "show", "v1", "-s"}), AllOf(HasSubstr("  received "), HasSubstr("  transmitted_bytes ")));
   EXPECT_THAT(agent.Ctl({"vport", "show", "v2"}).err, HasSubstr("this host has no vPort \"v2\""));
 }

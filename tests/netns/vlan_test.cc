@@ -126,6 +126,7 @@ TEST_F(VlanTest, FloodsReachPortsOfTheVlanWithThePortsTag) {
   // The last row of each sender arrives somewhere, so all its earlier frames have been handled by then.
   EXPECT_EQ(agents()[0]->Drop("vlan_not_allowed"), 3u);
   EXPECT_EQ(agents()[0]->Drop("reserved_vid"), 1u);
+  EXPECT_EQ(agents()[0]->Stat("acc10.refused") + agents()[0]->Stat("every.refused"), 4u);
   EXPECT_EQ(agents()[2]->Drop("vlan_not_allowed"), 1u);
 }
 
