@@ -41,11 +41,13 @@ std::string EndOfLink(const std::string& path) {
   return target == nullptr ? path : target.get();
 }
 
-// Gives the new file the owner and mode of the one at `path`, if there is one.
+// Gives the new file the owner and mode of the one at `path`, if there is one. A service may not change groups; that matters
+// only if the mode treats the group in another way than the rest.
 absl::Status KeepOwnerAndMode(const std::string& path, int file) {
   struct stat old, made;
   if (::stat(path.c_str(), &old) != 0 || ::fstat(file, &made) != 0) return absl::OkStatus();
-  if ((old.st_uid != made.st_uid || old.st_gid != made.st_gid) && ::fchown(file, old.st_uid, old.st_gid) != 0) {
+  const bool any_group = old.st_uid == made.st_uid && ((old.st_mode & S_IRWXG) >> 3) == (old.st_mode & S_IRWXO);
+  if ((old.st_uid != made.st_uid || old.st_gid != made.st_gid) && ::fchown(file, old.st_uid, old.st_gid) != 0 && !any_group) {
     return absl::ErrnoToStatus(errno, absl::StrCat("keep the owner of ", path, " (`chown ", made.st_uid, ":", made.st_gid, " ",
                                                    path, "` lets this program write it)"));
   }

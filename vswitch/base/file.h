@@ -24,8 +24,8 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, size_t most);
 absl::StatusOr<std::vector<std::string>> DropInsOf(const std::string& path);
 
 // Replaces the file so that a crash leaves either the old or the new content: writes `text` beside it (PATH.new) and renames
-// that to its name. A symbolic link stays, with the file at its end replaced. The file keeps its mode and owner; a new one is
-// the owner's alone. `sync`: the new content is on disk when this returns, so it survives a crash of the machine.
+// that to its name. A symbolic link stays, with the file at its end replaced. The file keeps its mode and owner (its group
+// where the program may, or else the mode must give the group what it gives everybody); a new one is the owner's alone. `sync`: the new content is on disk when this returns, so it survives a crash of the machine.
 absl::Status ReplaceFile(const std::string& path, absl::string_view text, bool sync = true);
 
 // Locks a state directory, until the descriptor is closed. kAlreadyExists if another program has locked it.

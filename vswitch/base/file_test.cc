@@ -1,7 +1,11 @@
 #include "vswitch/base/file.h"
 
+#include <grp.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <cstdio>
+#include <string>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -54,6 +58,30 @@ TEST_F(FileTest, AFileKeepsItsModeAndOwnerAndTheLinkToIt) {
   ASSERT_EQ(stat(path_.c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 07777, 0644u);
   EXPECT_EQ(status.st_gid, group);
+}
+
+// Ends with 0 if a program that may not change groups replaces the file.
+void ReplaceWithoutPrivileges(const std::string& path) {
+  constexpr id_t kNobody = 65534;
+  if (setgroups(0, nullptr) != 0 || setgid(kNobody) != 0 || setuid(kNobody) != 0) _exit(2);
+  const absl::Status status = ReplaceFile(path, "new");
+  std::fputs(status.ToString().c_str(), stderr);
+  _exit(status.ok() ? 0 : 1);
+}
+
+TEST_F(FileTest, AGroupThatCannotBeKeptMattersIfItHasRightsOfItsOwn) {
+  ASSERT_EQ(geteuid(), 0u) << "the tests run as root";
+  ASSERT_TRUE(ReplaceFile(path_, "old").ok());
+  for (const std::string& name : {directory_.path(), path_}) ASSERT_EQ(chown(name.c_str(), 65534, 0), 0);
+  ASSERT_EQ(chmod(path_.c_str(), 0640), 0);
+  EXPECT_EXIT(ReplaceWithoutPrivileges(path_), ::testing::ExitedWithCode(1), "chown 65534:65534");
+  EXPECT_EQ(ReadFile(path_, 10).value(), "old");
+  ASSERT_EQ(chmod(path_.c_str(), 0644), 0);
+  EXPECT_EXIT(ReplaceWithoutPrivileges(path_), ::testing::ExitedWithCode(0), "OK");
+  EXPECT_EQ(ReadFile(path_, 10).value(), "new");
+  struct stat status;
+  ASSERT_EQ(stat(path_.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, 0644u);
 }
 
 TEST_F(FileTest, AFailedWriteKeepsTheOldContent) {
