@@ -26,6 +26,7 @@ namespace eoib::lab {
 namespace {
 
 constexpr char kGuest[] = "10.0.0.2";
+constexpr char kMemory[] = "98368K";  // QEMU halts the guest while it goes through the pages
 constexpr absl::Duration kAllowed = absl::Milliseconds(50);  // beyond the downtime that QEMU reports
 
 enum class Attachment { kVhostUser, kBridge };
@@ -76,7 +77,8 @@ class GuestMigrationTest : public SwitchTest, public ::testing::WithParamInterfa
   LinuxGuest& Boot(int i, const Argv& more) {
     Place& place = places_[i];
     place.guest = std::make_unique<LinuxGuest>(
-        &lab(), place.host, QemuGuestSpec{.name = absl::StrCat("vm", i), .netdev = place.netdev, .more = more});
+        &lab(), place.host,
+        QemuGuestSpec{.name = absl::StrCat("vm", i), .netdev = place.netdev, .memory = kMemory, .more = more});
     return *place.guest;
   }
   std::string Monitor(const std::string& command) {

@@ -39,7 +39,7 @@ LinuxGuest::LinuxGuest(Lab* lab, Host* host, QemuGuestSpec spec)
 
 QemuGuestSpec LinuxGuest::WithKernel(QemuGuestSpec spec, const std::string& shell) {
   const std::string& directory = Directory();
-  spec.memory = "256M";
+  if (spec.memory.empty()) spec.memory = "262208K";
   // QEMU 7.2 crashes where it emulates the processor, the driver of a vhost-user device uses MSI-X, and there is no KVM.
   spec.device += ",vectors=0";
   // no_timer_check: the emulated timer is late while this machine is busy.

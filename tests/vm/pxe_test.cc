@@ -217,11 +217,6 @@ class MigrationTest : public PxeTest {
   }
 };
 
-// QEMU 7.2's emulation loses writes of a guest that migrates if its memory is a multiple of 256 KiB: the synchronisation of the
-// dirty bitmap then takes a fast path that does not tell the emulated TLB (mended in QEMU 9.0). A guest with virtual memory,
-// whose TLB is flushed all the time, hardly notices.
-constexpr char kMigratingMemory[] = "65600K";
-
 // The guest's memory moves while frames come and go; a frame that is missing from the dirty log would corrupt it.
 TEST_F(MigrationTest, GuestGoesOnAtAnotherHost) {
   AddHosts(VhostVPort());
@@ -231,11 +226,9 @@ TEST_F(MigrationTest, GuestGoesOnAtAnotherHost) {
   other_ = StartAgentForMachines(there, "type = \"vhost-user\"\nsocket = \"" + socket_there + "\"\n");
   const std::string monitor = lab().Path("monitor"), channel = "unix:" + lab().Path("migration");
   QemuGuest arriving(
-      &lab(), there,
-      {.name = "vm1.there", .netdev = VhostUser(socket_there), .memory = kMigratingMemory, .more = {"-incoming", channel}});
-  QemuGuest& leaving = StartGuest({.netdev = VhostUser(socket_),
-                                   .memory = kMigratingMemory,
-                                   .more = {"-monitor", "unix:" + monitor + ",server=on,wait=off"}});
+      &lab(), there, {.name = "vm1.there", .netdev = VhostUser(socket_there), .more = {"-incoming", channel}});
+  QemuGuest& leaving =
+      StartGuest({.netdev = VhostUser(socket_), .more = {"-monitor", "unix:" + monitor + ",server=on,wait=off"}});
   ASSERT_TRUE(EventuallyTrue(kBoot, [&] { return absl::StrContains(leaving.Console(), "/stop..."); })) << leaving.Console();
   EXPECT_TRUE(agent(1).Knows("52:54:00:00:00:01"));
   Monitor(machines_, monitor, "migrate -d " + channel);
