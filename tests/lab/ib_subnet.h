@@ -62,7 +62,7 @@ class IbSubnet {
   void StartSm(int adapter, int priority = 0);
   // Sends SIGTERM and waits until it has ended.
   void StopSm(int adapter);
-  // Sends a signal. SIGKILL returns when it has ended; SIGSTOP and SIGCONT return at once.
+  // Sends a signal. SIGKILL returns when it has ended, SIGSTOP when it stands; SIGCONT returns at once.
   void KillSm(int adapter, int signal);
   bool SmAlive(int adapter);
   std::string SmLog(int adapter) const;

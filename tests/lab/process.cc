@@ -242,6 +242,8 @@ void Process::Kill(int signal) {
   if (!Alive()) return;
   kill(-pid_, signal);
   if (signal == SIGKILL) Reap(0);
+  siginfo_t stopped;
+  if (signal == SIGSTOP) waitid(P_PID, pid_, &stopped, WSTOPPED | WEXITED | WNOWAIT);
 }
 
 absl::optional<int> Process::Wait(absl::Duration limit) {

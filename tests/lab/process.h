@@ -87,7 +87,7 @@ class Process {
   std::string Log() const;
 
   bool Alive();
-  // Sends a signal to its process group. After SIGKILL returns when the process has ended.
+  // Sends a signal to its process group. SIGKILL returns when the process has ended, SIGSTOP when all of its threads stand.
   void Kill(int signal);
   // The exit code, or nothing if the process still runs after `limit`.
   absl::optional<int> Wait(absl::Duration limit = kPatience);
