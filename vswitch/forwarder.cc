@@ -119,9 +119,9 @@ size_t Forwarder::CountRefused(const PortReceiveCounts& counts) {
   return sum;
 }
 
-bool Forwarder::PollFabric() {
+bool Forwarder::PollFabric(size_t most) {
   if (ABSL_PREDICT_FALSE(uplink_.endpoint == nullptr)) return false;
-  const size_t received = uplink_.endpoint->Receive(absl::MakeSpan(datagrams_));
+  const size_t received = uplink_.endpoint->Receive(absl::MakeSpan(datagrams_).first(std::min(most, kBatch)));
   if (received != 0) {
     Passed(Stage::kReceive);
     Decapsulate(received);

@@ -109,8 +109,8 @@ class Forwarder {
   // For the worker: reports each stage to `probe` from now on; null: to none. `probe` must outlive its use.
   void SetProbe(StageProbe* probe) { probe_ = probe; }
 
-  // Each handles one batch and returns whether there was work.
-  bool PollFabric();
+  // Each handles one batch (PollFabric: at most that many datagrams) and returns whether there was work.
+  bool PollFabric(size_t most = kBatch);
   bool PollPort(uint32_t index);
   bool PollInjected();
   // Sends one of the messages that control has queued. PollInjected sends them, too, before frames.

@@ -75,6 +75,7 @@ size_t BurstQueue::SendBurst(absl::Span<const eoib_frame> frames) {
 // ---- Waiting ----------------------------------------------------------------------------------------------------------
 
 bool BurstQueue::Arm() {
+  if (!ring_.empty()) return true;
   armed_.store(true);
   bool wakes = true;
   for (LanePort* const lane : lanes()) wakes &= lane->Arm();

@@ -72,7 +72,9 @@ size_t LanePort::Receive(absl::Span<eoib_frame> frames) {
   lane_->polled = true;
   target_ = frames;
   filled_ = 0;
-  for (int batches = 0; batches < kBatchesABurst && filled_ < frames.size() && forwarder->PollFabric(); ++batches) {
+  // Each datagram fills one frame, or a part of one. Super-frames need further batches for a decent burst.
+  for (int batches = 0; batches < kBatchesABurst && 2 * filled_ < frames.size(); ++batches) {
+    if (!forwarder->PollFabric(frames.size() - filled_)) break;
   }
   forwarder->Housekeep();
   target_ = {};
@@ -204,10 +206,10 @@ bool LanePort::Arm() {
   if (!attached_) return true;
   Forwarder* const forwarder = lane_->forwarder;
   const bool armed = forwarder->endpoint() == nullptr || forwarder->endpoint()->Arm().ok();
-  // An arrival between the last poll and arming raises no event.
-  forwarder->PollFabric();
+  // An arrival between the last poll and arming raises no event. Further ones stay in the queue for the next burst.
+  const bool more = forwarder->PollFabric(1);
   forwarder->Housekeep();
-  return armed;
+  return armed && !more;
 }
 
 void LanePort::DrainEvents() {
