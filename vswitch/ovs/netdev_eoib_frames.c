@@ -2,6 +2,7 @@
 #include <config.h>
 
 #include <errno.h>
+#include <sched.h>
 #include <string.h>
 
 #include "dp-packet.h"
@@ -13,6 +14,7 @@
 enum {
     HEADROOM = 128,                                     /* in front of a frame, for tunnel headers */
     LARGEST_FRAME = 65536,                              /* a super-frame */
+    FRAMES_BEFORE_YIELD = 128,                          /* the receive buffer of a socket holds some 250 small datagrams */
 };
 
 struct rxq_eoib {
@@ -20,6 +22,8 @@ struct rxq_eoib {
     struct dp_packet *spare[NETDEV_MAX_BURST];          /* for frames to come */
     size_t room;                                        /* of each of them: for a frame of the largest MTU */
     char *rest;                                         /* with TSO: for each of them, what a super-frame has beyond that */
+    bool busy;                                          /* the last burst had frames */
+    unsigned int frames;                                /* since this thread yielded to the programs that read them */
 };
 
 static struct rxq_eoib *
@@ -154,6 +158,10 @@ netdev_eoib_rxq_recv(struct netdev_rxq *rxq_, struct dp_packet_batch *batch, int
     if (!dev->vport) {
         return EAGAIN;
     }
+    if (rxq->frames >= FRAMES_BEFORE_YIELD) {
+        rxq->frames = 0;
+        sched_yield();
+    }
     for (size_t i = 0; i < NETDEV_MAX_BURST; i++) {
         if (!rxq->spare[i]) {
             rxq->spare[i] = dp_packet_new_with_headroom(rxq->room, HEADROOM);
@@ -165,9 +173,11 @@ netdev_eoib_rxq_recv(struct netdev_rxq *rxq_, struct dp_packet_batch *batch, int
         frames[i] = (struct eoib_frame) { .iov = iov[i], .iov_count = rxq->rest ? 2 : 1 };
     }
     count = eoib_receive(dev->vport, rxq_->queue_id, frames, NETDEV_MAX_BURST);
+    rxq->busy = count > 0;
     if (count <= 0) {
         return EAGAIN;
     }
+    rxq->frames += count;
     for (int i = 0; i < count; i++) {
         struct dp_packet *packet = take_packet(rxq, i, frames[i].length);
 
@@ -180,6 +190,7 @@ netdev_eoib_rxq_recv(struct netdev_rxq *rxq_, struct dp_packet_batch *batch, int
     return 0;
 }
 
+/* While frames come, the queue is polled: an armed one would cost its peers a doorbell, and this thread a wake-up, for each burst. */
 void
 netdev_eoib_rxq_wait(struct netdev_rxq *rxq)
 {
@@ -188,7 +199,7 @@ netdev_eoib_rxq_wait(struct netdev_rxq *rxq)
     if (!dev->vport) {
         return;
     }
-    if (eoib_vport_arm(dev->vport, rxq->queue_id) > 0) {
+    if (rxq_eoib_cast(rxq)->busy || eoib_vport_arm(dev->vport, rxq->queue_id) > 0) {
         poll_immediate_wake();
     } else {
         poll_fd_wait(eoib_vport_wait_fd(dev->vport, rxq->queue_id), POLLIN);
@@ -238,6 +249,7 @@ netdev_eoib_send(struct netdev *netdev, int qid, struct dp_packet_batch *batch, 
         uint64_t before;
 
         atomic_add_relaxed(&dev->tx_dropped, dp_packet_batch_size(batch) - MAX(sent, 0), &before);
+        sched_yield();                                  /* the receiver may wait for this processor */
     }
     dp_packet_delete_batch(batch, true);
     return 0;
