@@ -19,39 +19,36 @@ FrameTrace::FrameTrace(const Ves& ves, const VPort& from, absl::Span<const uint8
 }
 
 DropReason FrameTrace::Admit(absl::Span<const uint8_t> frame) {
-  DropReason reason = ParseEthernet(frame, &ethernet_);
-  if (reason != DropReason::kNone) return reason;
+  DropReason reason = ParseOne(frame, &ethernet_);
+  if (reason != DropReason::kNone && reason != DropReason::kBadSource) return reason;
   steps_.push_back(absl::StrFormat("frame %s > %s, %s, EtherType 0x%04x, %d bytes", ethernet_.source.ToString(),
                                    ethernet_.destination.ToString(),
                                    ethernet_.tagged ? absl::StrCat("VLAN tag ", ethernet_.vid.ToString()) : "no VLAN tag",
                                    ethernet_.ethertype, frame.size()));
-  if (ethernet_.source.IsGroup() || ethernet_.source.IsZero()) return DropReason::kBadSource;
-  if (CarriesControlEtherType(frame, ethernet_)) return DropReason::kControlEthertype;
-  if (EndsAtLink(ethernet_.destination, ves_.config().group_fwd_mask)) return DropReason::kLinkLocalControl;
-  reason = Classify();
+  if (reason == DropReason::kNone) reason = Classify(frame);
   if (reason == DropReason::kNone) reason = CheckSize(frame.size());
   return reason == DropReason::kNone ? CheckSource() : reason;
 }
 
-DropReason FrameTrace::Classify() {
+DropReason FrameTrace::Classify(absl::Span<const uint8_t> frame) {
   const VlanPolicy& vlan = from_.config.vlan;
-  if (!vlan.Classify(ethernet_, &vid_)) {
+  const VesConfig& ves = ves_.config();
+  const DropReason reason = ClassifyFromPort(vlan, {ves.vlans, ves.group_fwd_mask}, frame, ethernet_, &vid_);
+  if (reason == DropReason::kNone) {
+    steps_.push_back(absl::StrCat("vPort ", from_.config.name, ": VLAN ", vid_.ToString(), " of VES ", ves.name));
+  } else if (reason == DropReason::kVlanNotAllowed && vlan.Classify(ethernet_, &vid_)) {
+    steps_.push_back(absl::StrCat("VES ", ves.name, ": carries VLANs ", ves.vlans.ToString()));
+  } else if (reason == DropReason::kVlanNotAllowed) {
     steps_.push_back(absl::StrCat("vPort ", from_.config.name,
                                   vlan.mode == PortMode::kAccess
                                       ? ": an access port takes frames without a VLAN tag only"
                                       : absl::StrCat(": a trunk of VLANs ", vlan.trunk_vlans.ToString())));
-    return DropReason::kVlanNotAllowed;
   }
-  if (!ves_.config().vlans.Contains(vid_)) {
-    steps_.push_back(absl::StrCat("VES ", ves_.config().name, ": carries VLANs ", ves_.config().vlans.ToString()));
-    return DropReason::kVlanNotAllowed;
-  }
-  steps_.push_back(absl::StrCat("vPort ", from_.config.name, ": VLAN ", vid_.ToString(), " of VES ", ves_.config().name));
-  return DropReason::kNone;
+  return reason;
 }
 
 DropReason FrameTrace::CheckSize(size_t length) {
-  const size_t with_tag = length + (!ethernet_.tagged && !vid_.IsUntagged() ? kVlanTagSize : 0);
+  const size_t with_tag = length + TagToInsert(ethernet_, vid_);
   if (with_tag > kLargestSuperFrame) return DropReason::kTooLarge;
   if (with_tag > ves_.forwarder().mtu()) {
     steps_.push_back(

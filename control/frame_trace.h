@@ -28,7 +28,7 @@ class FrameTrace {
 
  private:
   DropReason Admit(absl::Span<const uint8_t> frame);
-  DropReason Classify();
+  DropReason Classify(absl::Span<const uint8_t> frame);
   DropReason CheckSource();
   DropReason CheckSize(size_t length);
   DropReason Resolve();

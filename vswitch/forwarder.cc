@@ -272,11 +272,7 @@ bool Forwarder::ReassembleOne(absl::Time now, Packet* packet) {
 }
 
 void Forwarder::ParseHeaders() {
-  batch_.KeepIf([](Packet* packet) {
-    const DropReason reason = ParseEthernet(packet->frame.bytes(), &packet->ethernet);
-    if (reason != DropReason::kNone) return reason;
-    return packet->ethernet.source.IsGroup() || packet->ethernet.source.IsZero() ? DropReason::kBadSource : DropReason::kNone;
-  });
+  batch_.KeepIf([](Packet* packet) { return ParseOne(packet->frame.bytes(), &packet->ethernet); });
   Passed(Stage::kParse);
 }
 
@@ -286,20 +282,19 @@ void Forwarder::AdmitFromPort(const LocalPort& port) {
 }
 
 DropReason Forwarder::AdmitOneFromPort(const LocalPort& port, Packet* packet) const {
-  if (CarriesControlEtherType(packet->frame.bytes(), packet->ethernet)) return DropReason::kControlEthertype;
-  if (EndsAtLink(packet->ethernet.destination, options_.group_fwd_mask)) return DropReason::kLinkLocalControl;
   Vid vid;
-  if (!port.vlan.Classify(packet->ethernet, &vid) || !options_.vlans.Contains(vid)) return DropReason::kVlanNotAllowed;
+  const DropReason reason =
+      ClassifyFromPort(port.vlan, {options_.vlans, options_.group_fwd_mask}, packet->frame.bytes(), packet->ethernet, &vid);
+  if (ABSL_PREDICT_FALSE(reason != DropReason::kNone)) return reason;
   packet->source = FdbKey(vid, packet->ethernet.source);
   packet->destination = FdbKey(vid, packet->ethernet.destination);
   fdb_->Prefetch(packet->source);
-  const size_t tag = !packet->ethernet.tagged && !vid.IsUntagged() ? kVlanTagSize : 0;
-  return Fits(packet->frame, tag, mtu()) ? DropReason::kNone : DropReason::kTooLarge;
+  return Fits(packet->frame, TagToInsert(packet->ethernet, vid), mtu()) ? DropReason::kNone : DropReason::kTooLarge;
 }
 
 void Forwarder::AdmitFromFabric() {
   batch_.KeepIf([this](Packet* packet) {
-    const DropReason reason = AdmitOneFromFabric(options_.vlans, options_.group_fwd_mask, packet);
+    const DropReason reason = AdmitOneFromFabric({options_.vlans, options_.group_fwd_mask}, packet);
     if (ABSL_PREDICT_TRUE(reason != DropReason::kControlMessage)) return reason;
     // This makes the sender's vPort, so control has a path for the answer.
     return control_.HandOver(*packet, learner_.SenderOf(*packet->datagram));

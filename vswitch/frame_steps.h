@@ -54,19 +54,45 @@ inline bool EndsAtLink(MacAddr destination, uint16_t group_fwd_mask) {
   return group >= 0 && (group_fwd_mask >> group & 1) == 0;
 }
 
+// Parses the headers of a frame, from a port or from the fabric, and checks its source.
+inline DropReason ParseOne(absl::Span<const uint8_t> frame, EthernetInfo* ethernet) {
+  const DropReason reason = ParseEthernet(frame, ethernet);
+  if (reason != DropReason::kNone) return reason;
+  return ethernet->source.IsGroup() || ethernet->source.IsZero() ? DropReason::kBadSource : DropReason::kNone;
+}
+
+// What a VES carries.
+struct Admission {
+  const VlanSet& vlans;
+  uint16_t group_fwd_mask;
+};
+
+// Finds the VLAN of a frame from a port with this policy, or why the frame may not enter. *vid is set if the policy classifies it.
+inline DropReason ClassifyFromPort(const VlanPolicy& port, const Admission& ves, absl::Span<const uint8_t> frame,
+                                   const EthernetInfo& ethernet, Vid* vid) {
+  if (CarriesControlEtherType(frame, ethernet)) return DropReason::kControlEthertype;
+  if (EndsAtLink(ethernet.destination, ves.group_fwd_mask)) return DropReason::kLinkLocalControl;
+  return port.Classify(ethernet, vid) && ves.vlans.Contains(*vid) ? DropReason::kNone : DropReason::kVlanNotAllowed;
+}
+
+// The tag that the fabric form of a frame has more than the frame itself, in bytes.
+inline size_t TagToInsert(const EthernetInfo& ethernet, Vid vid) {
+  return !ethernet.tagged && !vid.IsUntagged() ? kVlanTagSize : 0;
+}
+
 // A control message has no tag.
 inline bool IsControlMessage(const EthernetInfo& ethernet) {
   return !ethernet.tagged && ethernet.ethertype == kEtherTypeControl;
 }
 
 // Checks a frame from the fabric, and sets its source and destination. kControlMessage: it is a message for control.
-inline DropReason AdmitOneFromFabric(const VlanSet& vlans, uint16_t group_fwd_mask, Packet* packet) {
+inline DropReason AdmitOneFromFabric(const Admission& ves, Packet* packet) {
   const Vid vid = packet->ethernet.vid;
   if (ABSL_PREDICT_FALSE(CarriesControlEtherType(packet->frame.bytes(), packet->ethernet))) {
     return IsControlMessage(packet->ethernet) ? DropReason::kControlMessage : DropReason::kControlEthertype;
   }
-  if (EndsAtLink(packet->ethernet.destination, group_fwd_mask)) return DropReason::kLinkLocalControl;
-  if (!vlans.Contains(vid)) return DropReason::kVlanNotAllowed;
+  if (EndsAtLink(packet->ethernet.destination, ves.group_fwd_mask)) return DropReason::kLinkLocalControl;
+  if (!ves.vlans.Contains(vid)) return DropReason::kVlanNotAllowed;
   packet->source = FdbKey(vid, packet->ethernet.source);
   packet->destination = FdbKey(vid, packet->ethernet.destination);
   // A frame from segments has got its checksum request already.
