@@ -10,7 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/types/span.h"
-#include "control/config_diff.h"
+#include "control/config/config_diff.h"
 #include "control/daemon/log.h"
 
 namespace eoib {

@@ -14,8 +14,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "control/agent.h"
-#include "control/config.h"
-#include "control/config_text.h"
+#include "control/config/config.h"
+#include "control/config/config_text.h"
 #include "control/daemon/command_registry.h"
 
 namespace eoib {

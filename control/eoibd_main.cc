@@ -12,9 +12,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "control/agent.h"
-#include "control/config.h"
+#include "control/config/config.h"
+#include "control/config/config_diff.h"
 #include "control/config_commands.h"
-#include "control/config_diff.h"
 #include "control/daemon/control_socket_path.h"
 #include "control/daemon/daemon.h"
 #include "control/daemon/log.h"

@@ -16,7 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
-#include "control/config.h"
+#include "control/config/config.h"
 #include "vswitch/base/clock.h"
 #include "vswitch/fabric/address_handles.h"
 #include "vswitch/fabric/hca.h"

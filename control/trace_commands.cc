@@ -28,7 +28,8 @@ absl::StatusOr<Bytes> ParseHex(const std::string& hex) {
       return absl::InvalidArgumentError(absl::StrCat("'", std::string(1, digit), "' is no hexadecimal digit"));
     }
   }
-  if (hex.size() % 2 != 0) return absl::InvalidArgumentError("a byte of the frame has one hexadecimal digit; write two for each");
+  if (hex.size() % 2 != 0)
+    return absl::InvalidArgumentError("a byte of the frame has one hexadecimal digit; write two for each");
   const std::string bytes = absl::HexStringToBytes(hex);
   return Bytes(bytes.begin(), bytes.end());
 }
@@ -68,7 +69,8 @@ absl::Status AppendTypes(absl::Span<const std::string> words, Bytes* frame) {
 }
 
 absl::StatusOr<Bytes> MakeFrame(absl::Span<const std::string> words) {
-  if (words[0] == "hex") return words.size() == 2 ? ParseHex(words[1]) : absl::InvalidArgumentError(absl::StrCat("write ", kUsage));
+  if (words[0] == "hex")
+    return words.size() == 2 ? ParseHex(words[1]) : absl::InvalidArgumentError(absl::StrCat("write ", kUsage));
   const absl::StatusOr<MacAddr> source = MacAddr::Parse(words[0]), destination = MacAddr::Parse(words[1]);
   if (!source.ok()) return source.status();
   if (!destination.ok()) return destination.status();
@@ -93,7 +95,8 @@ absl::StatusOr<Answer> Trace(const VesFinder& finder, const Arguments& arguments
       names.push_back(vport.config.name);
     }
   }
-  return absl::NotFoundError(absl::StrCat("this host has no vPort \"", arguments[0], "\"; there is: ", absl::StrJoin(names, ", ")));
+  return absl::NotFoundError(
+      absl::StrCat("this host has no vPort \"", arguments[0], "\"; there is: ", absl::StrJoin(names, ", ")));
 }
 
 }  // namespace

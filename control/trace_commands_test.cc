@@ -22,9 +22,7 @@ class TraceCommandsTest : public AgentTestOf<MonotonicClock> {
   static std::string Trace(Host* host, const std::vector<std::string>& words) { return host->Command("trace", words); }
   // Whether the host knows the MAC, and where it is, before long.
   bool Knows(Host* host, MacAddr mac, const std::string& text) {
-    return Until([&] {
-      return absl::StrContains(Trace(host, {"v1", kC.ToString(), mac.ToString()}), text);
-    });
+    return Until([&] { return absl::StrContains(Trace(host, {"v1", kC.ToString(), mac.ToString()}), text); });
   }
 };
 
@@ -37,7 +35,8 @@ TEST_F(TraceCommandsTest, AnUnknownDestinationFloods) {
                                "source: unknown; the frame would teach it\n"
                                "destination: unknown\n"));
   EXPECT_THAT(trace, ContainsRegex("flood to vPort t1, group ff12:[0-9a-f:]+, MLID 0x[0-9a-f]+\n$"));
-  EXPECT_THAT(Trace(h1, {"v1", kA.ToString(), "ff:ff:ff:ff:ff:ff"}), HasSubstr("destination: a group\nflood to vPort t1, group"));
+  EXPECT_THAT(Trace(h1, {"v1", kA.ToString(), "ff:ff:ff:ff:ff:ff"}),
+              HasSubstr("destination: a group\nflood to vPort t1, group"));
   EXPECT_THAT(h1->Command("fdb/show"), Not(HasSubstr(kA.ToString()))) << "a trace learns nothing";
 }
 
@@ -59,7 +58,8 @@ TEST_F(TraceCommandsTest, LocalDestinations) {
   ASSERT_TRUE(Knows(h1, kB, "known at vPort v1"));
   EXPECT_THAT(Trace(h1, {"t1", kA.ToString(), kB.ToString()}), HasSubstr("destination: known at vPort v1\nto vPort v1\n"));
   EXPECT_THAT(Trace(h1, {"v1", kA.ToString(), kB.ToString()}), HasSubstr("\ndrop same_port: "));
-  EXPECT_THAT(Trace(h1, {"t1", kA.ToString(), kB.ToString(), "vlan", "10"}), HasSubstr("destination: unknown\nflood to vPort v2,"))
+  EXPECT_THAT(Trace(h1, {"t1", kA.ToString(), kB.ToString(), "vlan", "10"}),
+              HasSubstr("destination: unknown\nflood to vPort v2,"))
       << "a MAC is known in its VLAN only";
 }
 
@@ -67,8 +67,9 @@ TEST_F(TraceCommandsTest, DropsHaveTheirReasons) {
   Host* h1 = AddHost("h1", kThreeVPorts);
   ASSERT_TRUE(AllJoined());
   const std::string a = kA.ToString(), b = kB.ToString();
-  EXPECT_THAT(Trace(h1, {"v1", a, b, "vlan", "10"}),
-              AllOf(HasSubstr("vPort v1: an access port takes frames without a VLAN tag only"), HasSubstr("drop vlan_not_allowed: ")));
+  EXPECT_THAT(
+      Trace(h1, {"v1", a, b, "vlan", "10"}),
+      AllOf(HasSubstr("vPort v1: an access port takes frames without a VLAN tag only"), HasSubstr("drop vlan_not_allowed: ")));
   EXPECT_THAT(Trace(h1, {"v1", "01:00:00:00:00:01", b}), HasSubstr("drop bad_source: "));
   EXPECT_THAT(Trace(h1, {"v1", a, b, "type", "0x88b5"}), HasSubstr("drop control_ethertype: "));
   EXPECT_THAT(Trace(h1, {"v1", a, "01:80:c2:00:00:01"}), HasSubstr("drop link_local_control: "));

@@ -22,7 +22,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "control/config.h"
+#include "control/config/config.h"
 #include "control/daemon/log.h"
 #include "control/fabric_port.h"
 #include "control/fabric_port_client.h"
@@ -59,7 +59,7 @@ class Ves final : public FabricPortClient {
     FdbBudget* fdb_budget = nullptr;        // the host's; null: only the VES's own limit applies
     size_t workers = 1;                     // of the agent; each runs a queue of the VES
     AgentIdentity identity = {};
-    std::string host = {};  // its name, for the operators of other hosts
+    std::string host = {};                             // its name, for the operators of other hosts
     std::shared_ptr<uint32_t> last_version = nullptr;  // of this agent's state in the VES, see OwnAgent
   };
 

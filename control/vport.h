@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "control/config.h"
+#include "control/config/config.h"
 #include "control/vport_speaker.h"
 #include "vswitch/forwarder_counters.h"
 #include "vswitch/port/interface_state.h"

@@ -8,10 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "control/config_diff.h"
+#include "control/config/config_diff.h"
 
 // After everything else.
-#include "control/config_reader.h"
+#include "control/config/config_reader.h"
 #include "gateway/uplink/uplink_reader.h"
 
 namespace eoib::gateway {

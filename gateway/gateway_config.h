@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
-#include "control/config.h"
+#include "control/config/config.h"
 #include "gateway/translation/options.h"
 #include "gateway/uplink/uplink_config.h"
 #include "vswitch/base/address.h"
@@ -46,7 +46,7 @@ struct GatewaysConfig {
   std::vector<UplinkConfig> uplinks;
 };
 
-// Like ParseConfig and LoadConfig of control/config.h.
+// Like ParseConfig and LoadConfig of control/config/config.h.
 absl::StatusOr<GatewaysConfig> ParseGatewaysConfig(absl::string_view toml, absl::string_view source);
 absl::StatusOr<GatewaysConfig> ParseGatewaysConfig(const ConfigText& text);
 absl::StatusOr<ConfigText> LoadGatewaysConfigText(const std::string& path);

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "control/config_diff.h"
+#include "control/config/config_diff.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -14,7 +14,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "control/config.h"
+#include "control/config/config.h"
 #include "control/daemon/wait_for_hca.h"
 #include "control/embed/burst_port.h"
 #include "control/embed/embedded_switch.h"

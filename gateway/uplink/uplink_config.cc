@@ -8,7 +8,7 @@
 #include "absl/strings/str_split.h"
 
 // After everything else.
-#include "control/config_reader.h"
+#include "control/config/config_reader.h"
 #include "gateway/uplink/uplink_reader.h"
 
 namespace eoib::gateway {

@@ -9,7 +9,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
-#include "control/config.h"
+#include "control/config/config.h"
 #include "gateway/uplink/vlan_map.h"
 #include "vswitch/base/address.h"
 #include "vswitch/wire/ip/ip_address.h"

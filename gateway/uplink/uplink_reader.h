@@ -1,14 +1,14 @@
-// Reads [[uplink]] tables. Include it after everything else, as control/table_reader.h.
+// Reads [[uplink]] tables. Include it after everything else, as control/config/table_reader.h.
 #ifndef EOIB_GATEWAY_UPLINK_UPLINK_READER_H_
 #define EOIB_GATEWAY_UPLINK_UPLINK_READER_H_
 
 #include <vector>
 
-#include "control/config.h"
+#include "control/config/config.h"
 #include "gateway/uplink/uplink_config.h"
 
 // After everything else.
-#include "control/table_reader.h"
+#include "control/config/table_reader.h"
 
 namespace eoib::gateway {
 

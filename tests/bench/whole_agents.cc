@@ -9,7 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "control/agent.h"
-#include "control/config.h"
+#include "control/config/config.h"
 #include "control/daemon/command_registry.h"
 #include "control/daemon/event_loop.h"
 #include "control/state_dir.h"

@@ -3,7 +3,8 @@
 #
 #     vswitch/base <- {vswitch/wire/ib, vswitch/wire/ip, fdb} <- vswitch/wire <- vswitch/fabric <- vswitch/port
 #     vswitch/port <- the rest of vswitch <- the rest of control <- gateway/ipoib,  vswitch/port <- vswitch/port/vhost <- control
-#     vswitch/base <- control/daemon <- the rest of control,  vswitch/wire <- control/protocol <- the rest of control
+#     vswitch/base <- control/daemon,  {the rest of vswitch, control/daemon} <- control/config <- the rest of control
+#     vswitch/wire <- control/protocol <- the rest of control
 #     {the rest of control, vswitch/fabric/softhca} <- control/embed
 #     gateway/ipoib <- gateway/translation <- the rest of gateway,  gateway/ipoib <- gateway/endpoint
 #     the rest of control <- gateway/uplink <- the rest of gateway
@@ -54,7 +55,8 @@ find_bad_includes() {
       add_room("control/daemon", "vswitch/base")
       add_room("vswitch/fabric/softhca/fabricd", "vswitch/fabric/softhca/subnet control/daemon")
       add_room("control/protocol", "vswitch/wire")
-      add_room("control", "vswitch vswitch/port/vhost control/daemon control/protocol")
+      add_room("control/config", "vswitch control/daemon")
+      add_room("control", "vswitch/port/vhost control/config control/protocol")
       add_room("control/embed", "control vswitch/fabric/softhca")
       add_room("gateway/ipoib", "control")
       add_room("gateway/translation", "gateway/ipoib")

@@ -60,8 +60,8 @@ check_flags() {
 check_keys() {
   local page=$1/eoibd.toml.5
   local all
-  all=$(for table in Ves VPort; do keys_of "$root/control/config.h" $table; done
-    grep -oP 'keys = \{\K[^}]*' "$root/control/config.cc" | grep -oE '"[a-z_]+"' | tr -d '"' | grep -vx -e ves -e vport)
+  all=$(for table in Ves VPort; do keys_of "$root/control/config/config.h" $table; done
+    grep -oP 'keys = \{\K[^}]*' "$root/control/config/config.cc" | grep -oE '"[a-z_]+"' | tr -d '"' | grep -vx -e ves -e vport)
   compare "$page" key "$all" "$(items "$page" KEYS | without_value)"
   page=$1/eoib-gateway.toml.5
   all=$(keys_of "$root/gateway/gateway_config.h" Gateway; keys_of "$root/gateway/uplink/uplink_config.h" Uplink)

@@ -2,8 +2,8 @@
 //
 // A file with any mistake is refused as a whole. The error lists every mistake with its line and what would be right. An
 // unknown key is a mistake, too; the error suggests the nearest known key.
-#ifndef EOIB_CONTROL_CONFIG_H_
-#define EOIB_CONTROL_CONFIG_H_
+#ifndef EOIB_CONTROL_CONFIG_CONFIG_H_
+#define EOIB_CONTROL_CONFIG_CONFIG_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +15,7 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
-#include "control/config_text.h"
+#include "control/config/config_text.h"
 #include "fdb/move_damper.h"
 #include "fdb/vport_address.h"  // HeaderForm
 #include "vswitch/base/address.h"
@@ -118,4 +118,4 @@ absl::StatusOr<AgentConfig> LoadConfig(const std::string& path);
 
 }  // namespace eoib
 
-#endif  // EOIB_CONTROL_CONFIG_H_
+#endif  // EOIB_CONTROL_CONFIG_CONFIG_H_

@@ -1,4 +1,4 @@
-#include "control/config.h"
+#include "control/config/config.h"
 
 #include <algorithm>
 #include <map>
@@ -11,9 +11,9 @@
 #include "vswitch/wire/ib/sa_mad.h"
 
 // After everything else.
-#include "control/config_reader.h"
-#include "control/netdev_config.h"
-#include "control/vhost_config.h"
+#include "control/config/config_reader.h"
+#include "control/config/netdev_config.h"
+#include "control/config/vhost_config.h"
 
 namespace eoib {
 

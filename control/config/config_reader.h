@@ -1,8 +1,8 @@
 // Reads the configuration of a program that has VESes, vPorts and further tables of its own, such as eoib-gateway.
 //
 // Include it after everything else, for the reason that table_reader.h gives.
-#ifndef EOIB_CONTROL_CONFIG_READER_H_
-#define EOIB_CONTROL_CONFIG_READER_H_
+#ifndef EOIB_CONTROL_CONFIG_CONFIG_READER_H_
+#define EOIB_CONTROL_CONFIG_CONFIG_READER_H_
 
 #include <functional>
 #include <string>
@@ -10,11 +10,11 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "control/config.h"
-#include "control/config_text.h"
+#include "control/config/config.h"
+#include "control/config/config_text.h"
 
 // After everything else.
-#include "control/table_reader.h"
+#include "control/config/table_reader.h"
 
 namespace eoib {
 
@@ -36,4 +36,4 @@ bool IsNetdevName(absl::string_view name);
 
 }  // namespace eoib
 
-#endif  // EOIB_CONTROL_CONFIG_READER_H_
+#endif  // EOIB_CONTROL_CONFIG_CONFIG_READER_H_

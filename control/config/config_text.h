@@ -4,8 +4,8 @@
 // The drop-ins of "eoibd.toml" are the files "eoibd.d/*.toml" beside it, in the order of their names. They have arrays of
 // tables
 // ([[ves]], [[vport]]) only. Control thread.
-#ifndef EOIB_CONTROL_CONFIG_TEXT_H_
-#define EOIB_CONTROL_CONFIG_TEXT_H_
+#ifndef EOIB_CONTROL_CONFIG_CONFIG_TEXT_H_
+#define EOIB_CONTROL_CONFIG_CONFIG_TEXT_H_
 
 #include <string>
 #include <vector>
@@ -89,4 +89,4 @@ class ConfigText {
 
 }  // namespace eoib
 
-#endif  // EOIB_CONTROL_CONFIG_TEXT_H_
+#endif  // EOIB_CONTROL_CONFIG_CONFIG_TEXT_H_

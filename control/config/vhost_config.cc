@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 
 // After everything else.
-#include "control/config_reader.h"
-#include "control/vhost_config.h"
+#include "control/config/config_reader.h"
+#include "control/config/vhost_config.h"
 
 namespace eoib {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "control/config.h"
+#include "control/config/config.h"
 #include "vswitch/base/check.h"
 #include "vswitch/base/unique_fd.h"
 #include "vswitch/wire/ib/sa_mad.h"

@@ -1,11 +1,11 @@
-#include "control/config_text.h"
+#include "control/config/config_text.h"
 
 #include <sys/stat.h>
 
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
-#include "control/config.h"
+#include "control/config/config.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "vswitch/base/file.h"

@@ -1,4 +1,4 @@
-#include "control/config_diff.h"
+#include "control/config/config_diff.h"
 
 #include <algorithm>
 

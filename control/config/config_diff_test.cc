@@ -1,4 +1,4 @@
-#include "control/config_diff.h"
+#include "control/config/config_diff.h"
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"

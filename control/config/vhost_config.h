@@ -1,15 +1,15 @@
 // The keys of vPorts of virtual machines (type = "vhost-user").
 //
 // Include it after everything else, for the reason that table_reader.h gives.
-#ifndef EOIB_CONTROL_VHOST_CONFIG_H_
-#define EOIB_CONTROL_VHOST_CONFIG_H_
+#ifndef EOIB_CONTROL_CONFIG_VHOST_CONFIG_H_
+#define EOIB_CONTROL_CONFIG_VHOST_CONFIG_H_
 
 #include <vector>
 
-#include "control/config.h"
+#include "control/config/config.h"
 
 // After everything else.
-#include "control/table_reader.h"
+#include "control/config/table_reader.h"
 
 namespace eoib {
 
@@ -22,4 +22,4 @@ void CheckSocketsDiffer(const std::vector<VPortConfig>& vports, Mistakes* mistak
 
 }  // namespace eoib
 
-#endif  // EOIB_CONTROL_VHOST_CONFIG_H_
+#endif  // EOIB_CONTROL_CONFIG_VHOST_CONFIG_H_

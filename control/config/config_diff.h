@@ -1,11 +1,11 @@
 // ConfigDiff: what has to change so that an agent with one configuration gets another. Pure; any thread.
-#ifndef EOIB_CONTROL_CONFIG_DIFF_H_
-#define EOIB_CONTROL_CONFIG_DIFF_H_
+#ifndef EOIB_CONTROL_CONFIG_CONFIG_DIFF_H_
+#define EOIB_CONTROL_CONFIG_CONFIG_DIFF_H_
 
 #include <string>
 #include <vector>
 
-#include "control/config.h"
+#include "control/config/config.h"
 
 namespace eoib {
 
@@ -34,4 +34,4 @@ const VPortConfig* FindVPort(const AgentConfig& config, const std::string& name)
 
 }  // namespace eoib
 
-#endif  // EOIB_CONTROL_CONFIG_DIFF_H_
+#endif  // EOIB_CONTROL_CONFIG_CONFIG_DIFF_H_

@@ -1,8 +1,8 @@
 // TableReader reads the values of a TOML table. Mistakes collects the errors that it finds, for a message to the operator.
 //
 // Include it after everything else, since the TOML library changes how later headers behave.
-#ifndef EOIB_CONTROL_TABLE_READER_H_
-#define EOIB_CONTROL_TABLE_READER_H_
+#ifndef EOIB_CONTROL_CONFIG_TABLE_READER_H_
+#define EOIB_CONTROL_CONFIG_TABLE_READER_H_
 
 #include <cstdint>
 #include <map>
@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
-#include "control/config_text.h"
+#include "control/config/config_text.h"
 #include "vswitch/base/address.h"
 #include "vswitch/vlan_policy.h"
 
@@ -96,4 +96,4 @@ class TableReader {
 
 }  // namespace eoib
 
-#endif  // EOIB_CONTROL_TABLE_READER_H_
+#endif  // EOIB_CONTROL_CONFIG_TABLE_READER_H_

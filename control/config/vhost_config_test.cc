@@ -1,9 +1,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "control/config.h"
-#include "control/config_diff.h"
-#include "control/config_for_test.h"
+#include "control/config/config.h"
+#include "control/config/config_diff.h"
+#include "control/config/config_for_test.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -4,8 +4,8 @@
 #include "absl/strings/str_cat.h"
 
 // After everything else.
-#include "control/config_reader.h"
-#include "control/netdev_config.h"
+#include "control/config/config_reader.h"
+#include "control/config/netdev_config.h"
 
 namespace eoib {
 namespace {

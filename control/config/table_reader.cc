@@ -9,7 +9,7 @@
 #include "control/daemon/nearest_name.h"
 
 // After everything else.
-#include "control/table_reader.h"
+#include "control/config/table_reader.h"
 
 namespace eoib {
 namespace {

@@ -1,10 +1,10 @@
 // Shared parts of the tests of the configuration.
-#ifndef EOIB_CONTROL_CONFIG_FOR_TEST_H_
-#define EOIB_CONTROL_CONFIG_FOR_TEST_H_
+#ifndef EOIB_CONTROL_CONFIG_CONFIG_FOR_TEST_H_
+#define EOIB_CONTROL_CONFIG_CONFIG_FOR_TEST_H_
 
 #include <string>
 
-#include "control/config.h"
+#include "control/config/config.h"
 
 namespace eoib {
 
@@ -13,4 +13,4 @@ inline std::string MistakesOf(const std::string& text) { return std::string(Pars
 
 }  // namespace eoib
 
-#endif  // EOIB_CONTROL_CONFIG_FOR_TEST_H_
+#endif  // EOIB_CONTROL_CONFIG_CONFIG_FOR_TEST_H_

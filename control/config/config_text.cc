@@ -1,4 +1,4 @@
-#include "control/config_text.h"
+#include "control/config/config_text.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -13,7 +13,7 @@
 #include "vswitch/base/file.h"
 
 // After everything else.
-#include "control/config_reader.h"
+#include "control/config/config_reader.h"
 
 namespace eoib {
 namespace {
