@@ -13,7 +13,8 @@
 namespace eoib {
 namespace {
 
-constexpr int kBatchesABurst = 4;  // from the queue pair, in one call of the program
+constexpr int kBatchesABurst = 4;       // from the queue pair, in one call of the program
+constexpr size_t kLeastDatagrams = 16;  // of each: so many make one super-frame
 
 // Copies bytes out of a frame, one stretch after the other.
 class Gatherer {
@@ -72,9 +73,10 @@ size_t LanePort::Receive(absl::Span<eoib_frame> frames) {
   lane_->polled = true;
   target_ = frames;
   filled_ = 0;
-  // Each datagram fills one frame, or a part of one. Super-frames need further batches for a decent burst.
+  // Each datagram fills one frame, or a part of one. Super-frames need further batches for a decent burst; what a small burst
+  // does not take is kept.
   for (int batches = 0; batches < kBatchesABurst && 2 * filled_ < frames.size(); ++batches) {
-    if (!forwarder->PollFabric(frames.size() - filled_)) break;
+    if (!forwarder->PollFabric(std::max(frames.size() - filled_, kLeastDatagrams))) break;
   }
   forwarder->Housekeep();
   target_ = {};
