@@ -210,6 +210,12 @@ TEST(ConfigTest, AcceptsUnusualButValidValues) {
   for (const auto& c : kCases) EXPECT_EQ("OK", ErrorOf(ParseConfig(c.toml, "f"))) << c.description;
 }
 
+// As commands show them, and as an operator types them: vlans=10,20.
+TEST(ConfigTest, VlansMayBeOneNumberOrAText) {
+  EXPECT_EQ("10", ParseConfig(WithVes("vlans = 10\n"), "f")->veses[0].vlans.ToString());
+  EXPECT_EQ("0,10,100-199", ParseConfig(WithVes("vlans = '0,10,100-199'\n"), "f")->veses[0].vlans.ToString());
+}
+
 TEST(ConfigTest, RefusalsNameTheLineAndARightValue) {
   const std::string kNameRule = "a name is 1 to 32 of the characters A-Z a-z 0-9 _ . -";
   const std::string kNetdevRule =
@@ -318,8 +324,8 @@ TEST(ConfigTest, RefusalsNameTheLineAndARightValue) {
       {"no window", WithVes("damping_window = 0\n"), "f:4: damping_window is 0; it is an integer from 1 to 86400 seconds"},
       {"a time for what has none", WithVes("move_damping = 'warn'\ndamping_freeze = 5\n"),
        "f:5: damping_freeze is for move_damping = \"freeze\"; remove one of the two"},
-      {"vlans a number", WithVes("vlans = 10\n"), "f:4: vlans is 10; write vlans" + kVlansRule},
-      {"vlans a string", WithVes("vlans = '1-10'\n"), "f:4: vlans is \"1-10\"; write vlans" + kVlansRule},
+      {"vlans no VLAN", WithVes("vlans = 4095\n"), "f:4: vlans is 4095; write vlans" + kVlansRule},
+      {"vlans an open list", WithVes("vlans = '1-10,'\n"), "f:4: vlans is \"1-10,\"; write vlans" + kVlansRule},
       {"no vlans", WithVes("vlans = []\n"), "f:4: vlans is an empty array; write vlans" + kVlansRule},
       {"VLAN 4095", WithVes("vlans = [1,\n4095]\n"), "f:5: vlans has 4095" + kVlanRule},
       {"a VLAN below 0", WithVes("vlans = [-1]\n"), "f:4: vlans has -1" + kVlanRule},

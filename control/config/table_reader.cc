@@ -35,6 +35,14 @@ bool AddVlanRange(absl::string_view text, VlanSet* vlans) {
   return true;
 }
 
+// VLANs as VlanSet prints them: "10,100-199".
+bool AddVlanRanges(absl::string_view text, VlanSet* vlans) {
+  for (const absl::string_view range : absl::StrSplit(text, ',')) {
+    if (!AddVlanRange(range, vlans)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::string Quote(absl::string_view text) {
@@ -173,14 +181,17 @@ absl::optional<Vid> TableReader::Vlan(absl::string_view key) const {
 absl::optional<VlanSet> TableReader::Vlans(absl::string_view key) const {
   if (!Has(key)) return absl::nullopt;
   const toml::node& node = *Find(key);
+  VlanSet vlans = VlanSet::None();
   if (const auto* text = node.as_string(); text != nullptr && text->get() == "all") return VlanSet::All();
+  if (const auto* text = node.as_string(); text != nullptr && AddVlanRanges(text->get(), &vlans)) return vlans;
+  if (const auto* number = node.as_integer(); number != nullptr && AddVlanRanges(absl::StrCat(number->get()), &vlans))
+    return vlans;
   const auto* array = node.as_array();
   if (array == nullptr || array->empty()) {
     Mistake(key, absl::StrCat(key, " is ", array == nullptr ? Describe(node) : "an empty array", "; write ", key,
                               " = [0, 10, \"100-199\"] (0: untagged), or \"all\""));
     return absl::nullopt;
   }
-  VlanSet vlans = VlanSet::None();
   bool good = true;  // read on after a mistake, to report all of them
   for (const toml::node& element : *array) good = AddVlans(key, element, &vlans) && good;
   return good ? absl::make_optional(vlans) : absl::nullopt;
