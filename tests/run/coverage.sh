@@ -5,7 +5,7 @@
 # sockets and files, which its unit test covers.
 CODECS=(vswitch/wire/{checksum,eoib_header,ethernet,flow_hash,ipoib_group,ipoib_header,segment_extension,super_frame,vport_message}.cc
   vswitch/wire/ib/*.cc vswitch/wire/ip/*.cc
-  vswitch/fabric/softhca/{fabric_protocol,ring,subnet/subnet_config}.cc control/{config,table_reader}.cc control/daemon/json_stream.cc)
+  vswitch/fabric/softhca/{fabric_protocol,ring,subnet/subnet_config}.cc control/config/{config,table_reader}.cc control/daemon/json_stream.cc)
 LEAST_COVERAGE=95
 # Code for a real HCA, which no test machine has: devices and ports, queue pairs and their errors, events, the SA. VERBS_TESTS
 # reach it by injecting faults at the verbs table and the MAD transport. Without verbs_libibverbs.cc, whose lines only call
