@@ -61,13 +61,13 @@ inline DropReason ParseOne(absl::Span<const uint8_t> frame, EthernetInfo* ethern
   return ethernet->source.IsGroup() || ethernet->source.IsZero() ? DropReason::kBadSource : DropReason::kNone;
 }
 
-// What a VES carries.
+// A VES carries frames of these VLANs, and those to reserved groups that this mask passes (bit x: 01:80:c2:00:00:0x).
 struct Admission {
   const VlanSet& vlans;
   uint16_t group_fwd_mask;
 };
 
-// Finds the VLAN of a frame from a port with this policy, or why the frame may not enter. *vid is set if the policy classifies it.
+// Finds the VLAN of a frame from a port with this policy, or why the frame may not enter.
 inline DropReason ClassifyFromPort(const VlanPolicy& port, const Admission& ves, absl::Span<const uint8_t> frame,
                                    const EthernetInfo& ethernet, Vid* vid) {
   if (CarriesControlEtherType(frame, ethernet)) return DropReason::kControlEthertype;

@@ -182,10 +182,11 @@ absl::optional<VlanSet> TableReader::Vlans(absl::string_view key) const {
   if (!Has(key)) return absl::nullopt;
   const toml::node& node = *Find(key);
   VlanSet vlans = VlanSet::None();
-  if (const auto* text = node.as_string(); text != nullptr && text->get() == "all") return VlanSet::All();
-  if (const auto* text = node.as_string(); text != nullptr && AddVlanRanges(text->get(), &vlans)) return vlans;
-  if (const auto* number = node.as_integer(); number != nullptr && AddVlanRanges(absl::StrCat(number->get()), &vlans))
-    return vlans;
+  const auto* text = node.as_string();
+  const auto* number = node.as_integer();
+  if (text != nullptr && text->get() == "all") return VlanSet::All();
+  if (text != nullptr && AddVlanRanges(text->get(), &vlans)) return vlans;
+  if (number != nullptr && AddVlanRanges(absl::StrCat(number->get()), &vlans)) return vlans;
   const auto* array = node.as_array();
   if (array == nullptr || array->empty()) {
     Mistake(key, absl::StrCat(key, " is ", array == nullptr ? Describe(node) : "an empty array", "; write ", key,
