@@ -378,6 +378,7 @@ TEST_F(AgentProtocolTest, IdleAgentIsNotProbed) {
   ASSERT_TRUE(AllJoined());
   ASSERT_TRUE(IsAnnounced(h1, kB, h2));
   Isolate("h2");
+  ASSERT_TRUE(CatchesUp(h1, kA));
   Pass(absl::Seconds(3));
   const uint64_t sent = h1->Stat("protocol_unicast_messages");
   Pass(absl::Seconds(30));

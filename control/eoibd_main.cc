@@ -28,6 +28,7 @@
 #include "vswitch/port/netdev.h"
 #include "vswitch/port/tap_port.h"
 #include "vswitch/port/tap_set.h"
+#include "vswitch/worker_priority.h"
 
 DEFINE_string(hca, "",
               "the HCA port: verbs:DEVICE/PORT[?gid=INDEX] for a real one, soft:PORTNAME for one of a software subnet");
@@ -200,6 +201,9 @@ absl::Status Run() {
   service_manager->SetStatus([&agent] { return absl::StrCat("forwarding on ", FLAGS_hca, "; ", agent->StatusLine()); });
   service_manager->SetProgressCheck([&agent] { return agent->MakesProgress(); });
   LogInfo(absl::StrCat("forwarding on ", FLAGS_hca, "; control socket ", (*daemon)->socket_path()));
+  if (const absl::Status may = WorkerPriority::Check(); !may.ok()) {
+    LogInfo(absl::StrCat("while many small frames come, workers do not run ahead of programs: ", may.message()));
+  }
   (*daemon)->Run();
   agent.reset();
   LogInfo(absl::StrCat("stopped within ", absl::FormatDuration((*daemon)->loop()->Now() - stopping_since)));

@@ -175,11 +175,14 @@ void Forwarder::Housekeep() {
   if (ABSL_PREDICT_FALSE(reassembler_.HasIncomplete())) reassembler_.Expire(clock_->Now());
 }
 
-uint64_t Forwarder::BytesAtPorts() const {
-  uint64_t bytes = 0;
-  for (const LocalPort& port : ports_)
-    bytes += port.counters->received_bytes.value() + port.counters->transmitted_bytes.value();
-  return bytes;
+PortTraffic Forwarder::TrafficAtPorts() const {
+  PortTraffic traffic;
+  for (const LocalPort& port : ports_) {
+    traffic.received += port.counters->received.value();
+    traffic.transmitted += port.counters->transmitted.value();
+    traffic.bytes += port.counters->received_bytes.value() + port.counters->transmitted_bytes.value();
+  }
+  return traffic;
 }
 
 // The two tables of contents.

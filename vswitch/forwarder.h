@@ -32,6 +32,7 @@
 #include "vswitch/fabric_sender.h"
 #include "vswitch/forwarder_counters.h"
 #include "vswitch/frame_cutter.h"
+#include "vswitch/idle_policy.h"
 #include "vswitch/packet_batch.h"
 #include "vswitch/port/port.h"
 #include "vswitch/reassembler.h"
@@ -134,8 +135,8 @@ class Forwarder {
   InjectQueue* injected() const { return control_.injected(); }
   const std::vector<LocalPort>& ports() const { return ports_; }
   const ForwarderCounters& counters() const { return counters_; }
-  // That were received from all ports, and transmitted to them, so far.
-  uint64_t BytesAtPorts() const;
+  // What was received from all ports, and transmitted to them, so far.
+  PortTraffic TrafficAtPorts() const;
   // That ports with FeedsSockets have taken so far.
   uint64_t frames_to_sockets() const { return frames_to_sockets_; }
 

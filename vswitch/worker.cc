@@ -13,6 +13,7 @@
 
 #include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "vswitch/base/clock.h"
 #include "vswitch/base/event_fd.h"
 #include "vswitch/data_path.h"
@@ -143,15 +144,17 @@ bool Worker::MakesProgress() {
 
 void Worker::Run() {
   bool busy = true;
+  priority_ = {};
   while (!IsToStop(busy)) {
     YieldToReaders();
+    if (priority_.runs_ahead()) priority_.Expire(clock_.Now());
     if (!busy) {
       ArmFabrics();
       busy = PollFabrics();
       // A send that completed before the queue was armed raises no event, so reap it here.
       Housekeep();
     }
-    busy = Turn(busy ? 0 : SleepMilliseconds()) || (busy && PollBeforeSleep());
+    busy = Turn(busy ? 0 : SleepMilliseconds()) || (busy && WaitBeforeSleep());
   }
   for (Forwarder* forwarder : forwarders_) DataPath::SendLast(forwarder);
 }
@@ -176,16 +179,39 @@ bool Worker::Turn(int sleep_milliseconds) {
   return any;
 }
 
-// Returns whether there was anything before the time was over.
-bool Worker::PollBeforeSleep() {
-  uint64_t bytes = 0;
-  for (const Forwarder* forwarder : forwarders_) bytes += forwarder->BytesAtPorts();
-  if (!polling_.OnIdle(bytes)) return false;
-  const absl::Time end = clock_.Now() + PollingPolicy::kTime;
+// Returns whether there may be something to do.
+bool Worker::WaitBeforeSleep() {
+  const IdlePolicy::Choice choice = idle_.OnIdle(TrafficAtPorts());
+  if (idle_.pauses()) {
+    priority_.RunAheadUntil(clock_.Now() + kLongestAhead);
+  } else {
+    priority_.RunAsPrograms();
+  }
+  switch (choice) {
+    case IdlePolicy::Choice::kSleep:
+      return false;
+    case IdlePolicy::Choice::kPause:
+      absl::SleepFor(IdlePolicy::kPauseTime);
+      return true;
+    case IdlePolicy::Choice::kPoll:
+      break;
+  }
+  const absl::Time end = clock_.Now() + IdlePolicy::kPollTime;
   while (!stopping_.load(std::memory_order_relaxed) && clock_.Now() < end) {
     if (Turn(0)) return true;
   }
   return false;
+}
+
+PortTraffic Worker::TrafficAtPorts() const {
+  PortTraffic total;
+  for (const Forwarder* forwarder : forwarders_) {
+    const PortTraffic traffic = forwarder->TrafficAtPorts();
+    total.received += traffic.received;
+    total.transmitted += traffic.transmitted;
+    total.bytes += traffic.bytes;
+  }
+  return total;
 }
 
 void Worker::Housekeep() {

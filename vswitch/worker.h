@@ -2,7 +2,7 @@
 // ports; no other thread posts, polls, reads or writes there.
 //
 // In each turn it asks epoll, handles one batch from each ready port and each queue pair, and reaps completed sends. When
-// idle, it polls for a moment if that spares wake-ups (polling_policy.h). Then it arms the completion queues, polls once more
+// idle, it may poll for a moment, or pause (idle_policy.h). Then it arms the completion queues, polls once more
 // (an arrival between the last poll and arming raises no event) and sleeps. These hosts run virtual machines on the same cores.
 //
 // While a forwarder's send queue is congested, its ports are not read: their frames wait, and are dropped if need be, at their
@@ -21,7 +21,8 @@
 #include "vswitch/base/clock.h"
 #include "vswitch/base/unique_fd.h"
 #include "vswitch/forwarder.h"
-#include "vswitch/polling_policy.h"
+#include "vswitch/idle_policy.h"
+#include "vswitch/worker_priority.h"
 
 namespace eoib {
 
@@ -59,6 +60,7 @@ class Worker final {
   };
 
   static constexpr uint64_t kFramesBeforeYield = 128;  // a socket's receive buffer takes some 250 small ones
+  static constexpr absl::Duration kLongestAhead = absl::Milliseconds(5);  // of programs, without an idle moment
   static constexpr int kInjectedATurn = 4;  // messages and frames of control
   static constexpr int kBatchesATurn = 4;   // from each queue pair
 
@@ -69,7 +71,8 @@ class Worker final {
   void Run();
   bool IsToStop(bool busy) const;
   bool Turn(int sleep_milliseconds);
-  bool PollBeforeSleep();
+  bool WaitBeforeSleep();
+  PortTraffic TrafficAtPorts() const;
   void YieldToReaders();
   void Housekeep();
   void Handle(size_t index);
@@ -89,7 +92,8 @@ class Worker final {
   absl::Time stop_by_;                  // also with a backlog. Set before stopping_
   std::atomic<bool> progressed_{true};  // since the last MakesProgress
   bool armed_ = false;                  // the last ArmFabrics armed every queue
-  PollingPolicy polling_;
+  IdlePolicy idle_;
+  WorkerPriority priority_;
   uint64_t frames_at_yield_ = 0;
   const MonotonicClock clock_;
   std::vector<Forwarder*> forwarders_;

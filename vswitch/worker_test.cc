@@ -1,6 +1,11 @@
 // The workers' threads, with forwarders on the software HCA.
 #include "vswitch/worker.h"
 
+#include <sched.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
 #include <vector>
 
 #include "absl/synchronization/notification.h"
@@ -109,6 +114,36 @@ TEST_F(WorkerTest, MakesNoProgressWhileItHangs) {
   worker.Stop();
   worker.RemovePort(forwarder, 0);
   forwarder->RemovePort(0);
+}
+
+// The scheduling policy of the only worker's thread.
+int PolicyOfWorker() {
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name;
+    std::getline(std::ifstream(task.path() / "comm"), name);
+    if (name == "eoib-worker") return sched_getscheduler(std::stoi(task.path().filename()));
+  }
+  return -1;
+}
+
+TEST_F(WorkerTest, RunsAheadOfProgramsOnlyWhileManySmallFramesCome) {
+  Host* one = AddHost("h1");
+  TestPort* from = one->AddPort("from", {}, kA);
+  TestPort* to = one->AddPort("to", {}, kB);
+  to->SetDiscard(true);
+  Worker worker;
+  ASSERT_TRUE(worker.Add(one->forwarder()).ok());
+  worker.Start();
+  EXPECT_EQ(PolicyOfWorker(), SCHED_OTHER);
+  EXPECT_TRUE(softhca::Eventually([&] {
+    for (int i = 0; i < 1000; ++i) from->Inject(MakeFrame(kB, kA));
+    return PolicyOfWorker() == SCHED_RR;
+  }));
+  EXPECT_TRUE(softhca::Eventually([&] {
+    from->Inject(MakeFrame(kB, kA));
+    return PolicyOfWorker() == SCHED_OTHER;
+  }));
+  worker.Stop();
 }
 
 // ---- Workers ------------------------------------------------------------------------------------------------------------

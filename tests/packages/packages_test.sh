@@ -249,6 +249,27 @@ test_watchdog() {
   expect "restart" systemctl restart eoibd
 }
 
+# The drop-in for real-time priorities of the documentation. Containers may not be able to raise the limit, so the agent gets the
+# capability here, too.
+test_realtime() {
+  title "real-time priority"
+  local directory=/etc/systemd/system/eoibd.service.d
+  eventually "the agent tells that it may not" sh -c 'journalctl -u eoibd | grep -F "workers do not run ahead of programs"'
+  expect "install the drop-in" install -D -m 644 /usr/share/doc/eoib-agent/examples/eoibd-realtime.conf $directory/realtime.conf
+  on sh -c "printf '[Service]\nCapabilityBoundingSet=CAP_SYS_NICE\n' >$directory/capability.conf"
+  expect "daemon-reload" systemctl daemon-reload
+  expect "restart" systemctl restart eoibd
+  wait_for_status eoibd "forwarding on *joined: 1 of 1*"
+  [ "$(property eoibd LimitRTPRIO)" = 1 ] || fail "systemd does not take the drop-in"
+  on sh -c 'journalctl _SYSTEMD_INVOCATION_ID="$(systemctl show --property=InvocationID --value eoibd)"' >"$work/log"
+  grep -q "forwarding on" "$work/log" || fail "the journal of this start: $(cat "$work/log")"
+  ! grep "do not run ahead" "$work/log" || fail "the workers may not run ahead, though systemd was told to let them"
+  on rm -r $directory
+  expect "daemon-reload" systemctl daemon-reload
+  expect "restart" systemctl restart eoibd
+  wait_for_status eoibd "forwarding on *joined: 1 of 1*"
+}
+
 test_upgrade() {
   title "upgrade"
   local pid ipoib index vswitchd
@@ -352,6 +373,7 @@ test_other_programs
 test_reload
 test_kill
 test_watchdog
+test_realtime
 test_openvswitch
 test_networkd
 test_upgrade

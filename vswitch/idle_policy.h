@@ -1,0 +1,61 @@
+// IdlePolicy: decides what a worker that has run out of work does until there is more.
+//
+// - Polling spares a wake-up for each message of an exchange that goes to and fro. During a bulk transfer it would take time
+//   from the programs that send and receive, so a worker polls only while little passes between two idle moments.
+// - While many small frames come, it pauses, as an adapter that moderates its interrupts does: one wake-up for some dozens of
+//   frames leaves time to the program that receives them. A program with one request under way never sees that, because there
+//   is one frame from an idle moment to the next.
+// - Otherwise it sleeps.
+#ifndef EOIB_VSWITCH_IDLE_POLICY_H_
+#define EOIB_VSWITCH_IDLE_POLICY_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "absl/time/time.h"
+
+namespace eoib {
+
+// What passed at ports.
+struct PortTraffic {
+  uint64_t received = 0, transmitted = 0;  // frames
+  uint64_t bytes = 0;                      // in both directions
+};
+
+class IdlePolicy {
+ public:
+  enum class Choice { kSleep, kPoll, kPause };
+
+  static constexpr absl::Duration kPollTime = absl::Microseconds(50);
+  static constexpr absl::Duration kPauseTime = absl::Microseconds(100);
+  // The mean number of bytes between idle moments up to which a worker polls.
+  static constexpr uint64_t kLittle = 2048;
+  // The mean number of frames in one direction between idle moments from which a worker pauses, and below which it no longer
+  // does.
+  static constexpr uint64_t kMany = 32, kFew = 8;
+  static constexpr uint64_t kSmall = 512;  // bytes of a frame, on average
+
+  // To call whenever the work has run out. `total` is what passed so far in all.
+  Choice OnIdle(const PortTraffic& total) {
+    const uint64_t frames = std::max(total.received - total_.received, total.transmitted - total_.transmitted);
+    frames_ += frames - frames_ / kWeight;
+    bytes_ += total.bytes - total_.bytes - bytes_ / kWeight;
+    total_ = total;
+    pauses_ = frames_ >= (pauses_ ? kFew : kMany) * kWeight && bytes_ < kSmall * frames_;
+    if (pauses_ && frames != 0) return Choice::kPause;
+    return bytes_ < kLittle * kWeight ? Choice::kPoll : Choice::kSleep;
+  }
+  // Whether many small frames come.
+  bool pauses() const { return pauses_; }
+
+ private:
+  static constexpr uint64_t kWeight = 8;  // of the past: an exponential moving average
+
+  PortTraffic total_;
+  uint64_t frames_ = 0, bytes_ = 0;  // the means, times kWeight
+  bool pauses_ = false;
+};
+
+}  // namespace eoib
+
+#endif  // EOIB_VSWITCH_IDLE_POLICY_H_
