@@ -94,10 +94,14 @@ bool Forwarder::PollPort(uint32_t index) {
   port.counters->received.Add(received + refused);
   if (ABSL_PREDICT_FALSE(refused != 0)) port.counters->refused.Add(refused);
   batch_.Start(received);
+  uint64_t bytes = 0;
   for (size_t i = 0; i < received; ++i) {
-    port.counters->received_bytes.Add(frames_[i].total());
+    bytes += frames_[i].total();
     batch_[i].frame = frames_[i];
   }
+  port.counters->received_bytes.Add(bytes);
+  traffic_.bytes += bytes;
+  if (port.port->ServesSockets()) traffic_.from_sockets += received;
   Passed(Stage::kReceive);
   ForwardFromPort(index);
   return true;
@@ -173,16 +177,6 @@ void Forwarder::Housekeep() {
   Passed(Stage::kReap);
   fabric_.DropExpired();
   if (ABSL_PREDICT_FALSE(reassembler_.HasIncomplete())) reassembler_.Expire(clock_->Now());
-}
-
-PortTraffic Forwarder::TrafficAtPorts() const {
-  PortTraffic traffic;
-  for (const LocalPort& port : ports_) {
-    traffic.received += port.counters->received.value();
-    traffic.transmitted += port.counters->transmitted.value();
-    traffic.bytes += port.counters->received_bytes.value() + port.counters->transmitted_bytes.value();
-  }
-  return traffic;
 }
 
 // The two tables of contents.
@@ -473,7 +467,8 @@ void Forwarder::FlushToPort(LocalPort* port) {
   counters_.transmitted.Add(port->taken - lost);
   port->counters->transmitted.Add(port->taken - lost);
   port->counters->transmitted_bytes.Add(port->taken_bytes);
-  if (port->port->FeedsSockets()) frames_to_sockets_ += port->taken;
+  traffic_.bytes += port->taken_bytes;
+  if (port->port->ServesSockets()) traffic_.to_sockets += port->taken;
   port->taken = port->taken_bytes = 0;
 }
 

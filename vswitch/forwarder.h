@@ -135,10 +135,8 @@ class Forwarder {
   InjectQueue* injected() const { return control_.injected(); }
   const std::vector<LocalPort>& ports() const { return ports_; }
   const ForwarderCounters& counters() const { return counters_; }
-  // What was received from all ports, and transmitted to them, so far.
-  PortTraffic TrafficAtPorts() const;
-  // That ports with FeedsSockets have taken so far.
-  uint64_t frames_to_sockets() const { return frames_to_sockets_; }
+  // So far.
+  const PortTraffic& traffic() const { return traffic_; }
 
   // Any thread. The address handle of the flood group; None() while the group is not joined.
   void SetFloodHandle(AhIndex ah) { fabric_.SetFloodHandle(ah); }
@@ -216,7 +214,7 @@ class Forwarder {
   std::array<FdbKey, kBatch> keys_;
   std::array<VPortId, kBatch> vports_;
   size_t segments_in_batch_ = 0;
-  uint64_t frames_to_sockets_ = 0;
+  PortTraffic traffic_;
 };
 
 }  // namespace eoib

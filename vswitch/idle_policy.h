@@ -2,9 +2,9 @@
 //
 // - Polling spares a wake-up for each message of an exchange that goes to and fro. During a bulk transfer it would take time
 //   from the programs that send and receive, so a worker polls only while little passes between two idle moments.
-// - While many small frames come, it pauses, as an adapter that moderates its interrupts does: one wake-up for some dozens of
-//   frames leaves time to the program that receives them. A program with one request under way never sees that, because there
-//   is one frame from an idle moment to the next.
+// - While many small frames pass at interfaces that programs use by sockets, it pauses, as an adapter that moderates its
+//   interrupts does: one wake-up for some dozens of frames leaves time to the program that receives them. A program with a few
+//   requests under way never sees that, because there are only so many frames from an idle moment to the next.
 // - Otherwise it sleeps.
 #ifndef EOIB_VSWITCH_IDLE_POLICY_H_
 #define EOIB_VSWITCH_IDLE_POLICY_H_
@@ -18,8 +18,8 @@ namespace eoib {
 
 // What passed at ports.
 struct PortTraffic {
-  uint64_t received = 0, transmitted = 0;  // frames
-  uint64_t bytes = 0;                      // in both directions
+  uint64_t from_sockets = 0, to_sockets = 0;  // frames at ports with ServesSockets
+  uint64_t bytes = 0;                         // at all ports, in both directions
 };
 
 class IdlePolicy {
@@ -33,11 +33,15 @@ class IdlePolicy {
   // The mean number of frames in one direction between idle moments from which a worker pauses, and below which it no longer
   // does.
   static constexpr uint64_t kMany = 32, kFew = 8;
-  static constexpr uint64_t kSmall = 512;  // bytes of a frame, on average
+  static constexpr uint64_t kBehind = 1024;  // frames without an idle moment
+  static constexpr uint64_t kSmall = 512;    // bytes of a frame, on average
 
-  // To call whenever the work has run out. `total` is what passed so far in all.
+  // `total` is what has passed before, in all.
+  explicit IdlePolicy(const PortTraffic& total = {}) : total_(total) {}
+
+  // To call whenever the work has run out. `total` is what has passed so far in all.
   Choice OnIdle(const PortTraffic& total) {
-    const uint64_t frames = std::max(total.received - total_.received, total.transmitted - total_.transmitted);
+    const uint64_t frames = Frames(total);
     frames_ += frames - frames_ / kWeight;
     bytes_ += total.bytes - total_.bytes - bytes_ / kWeight;
     total_ = total;
@@ -47,9 +51,19 @@ class IdlePolicy {
   }
   // Whether many small frames come.
   bool pauses() const { return pauses_; }
+  // Whether many small frames came since the last idle moment: this worker may wait for programs rather than be at its limit.
+  bool IsBehind(const PortTraffic& total) const {
+    const uint64_t frames = Frames(total);
+    return frames >= kBehind && total.bytes - total_.bytes < kSmall * frames;
+  }
 
  private:
   static constexpr uint64_t kWeight = 8;  // of the past: an exponential moving average
+
+  // Since the last idle moment, in one direction.
+  uint64_t Frames(const PortTraffic& total) const {
+    return std::max(total.from_sockets - total_.from_sockets, total.to_sockets - total_.to_sockets);
+  }
 
   PortTraffic total_;
   uint64_t frames_ = 0, bytes_ = 0;  // the means, times kWeight

@@ -11,15 +11,15 @@ class IdlePolicyTest : public testing::Test {
  protected:
   using enum IdlePolicy::Choice;
 
-  // What the worker does after so many frames passed since the last idle moment.
-  IdlePolicy::Choice After(uint64_t received, uint64_t transmitted, uint64_t size = kSmall) {
-    total_.received += received;
-    total_.transmitted += transmitted;
-    total_.bytes += (received + transmitted) * size;
+  // What the worker does after so many frames passed from and to sockets since the last idle moment.
+  IdlePolicy::Choice After(uint64_t from, uint64_t to, uint64_t size = kSmall) {
+    total_.from_sockets += from;
+    total_.to_sockets += to;
+    total_.bytes += (from + to) * size;
     return policy_.OnIdle(total_);
   }
-  void Repeat(int times, uint64_t received, uint64_t transmitted, uint64_t size = kSmall) {
-    for (int i = 0; i < times; ++i) After(received, transmitted, size);
+  void Repeat(int times, uint64_t from, uint64_t to, uint64_t size = kSmall) {
+    for (int i = 0; i < times; ++i) After(from, to, size);
   }
 
   IdlePolicy policy_;
@@ -75,6 +75,27 @@ TEST_F(IdlePolicyTest, DoesNotPauseWhenNothingCame) {
 // A pause would be added to the time of each request.
 TEST_F(IdlePolicyTest, DoesNotPauseForSixteenRequestsUnderWay) {
   for (int i = 0; i < 100; ++i) ASSERT_NE(After(16, 16), kPause) << i;
+}
+
+// A guest's memory takes what waits, and its queue holds it back.
+TEST_F(IdlePolicyTest, DoesNotPauseForTheFramesOfGuests) {
+  for (int i = 0; i < 100; ++i) {
+    total_.bytes += 200 * kSmall;
+    ASSERT_EQ(policy_.OnIdle(total_), kSleep) << i;
+  }
+}
+
+TEST_F(IdlePolicyTest, IsBehindAfterAThousandSmallFramesWithoutAnIdleMoment) {
+  After(2000, 0);
+  total_.from_sockets += 1023;
+  total_.bytes += 1023 * kSmall;
+  EXPECT_FALSE(policy_.IsBehind(total_));
+  ++total_.from_sockets;
+  EXPECT_TRUE(policy_.IsBehind(total_));
+  total_.bytes += 1024 * kLarge;
+  EXPECT_FALSE(policy_.IsBehind(total_)) << "that is a bulk transfer";
+  After(0, 0);
+  EXPECT_FALSE(policy_.IsBehind(total_));
 }
 
 TEST_F(IdlePolicyTest, DoesNotPauseForManyLargeFrames) {

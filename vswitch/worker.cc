@@ -144,11 +144,13 @@ bool Worker::MakesProgress() {
 
 void Worker::Run() {
   bool busy = true;
+  idle_ = IdlePolicy(TrafficAtPorts());  // forwarders may have gone
   priority_ = {};
   while (!IsToStop(busy)) {
     YieldToReaders();
-    if (priority_.runs_ahead()) priority_.Expire(clock_.Now());
-    if (!busy) {
+    if (busy) {
+      AdjustPriority();
+    } else {
       ArmFabrics();
       busy = PollFabrics();
       // A send that completed before the queue was armed raises no event, so reap it here.
@@ -163,7 +165,7 @@ void Worker::Run() {
 // yields wait for the others' time slices, so a worker yields for that reason only.
 void Worker::YieldToReaders() {
   uint64_t frames = 0;
-  for (const Forwarder* forwarder : forwarders_) frames += forwarder->frames_to_sockets();
+  for (const Forwarder* forwarder : forwarders_) frames += forwarder->traffic().to_sockets;
   if (frames - frames_at_yield_ < kFramesBeforeYield) return;
   frames_at_yield_ = frames;
   sched_yield();
@@ -183,7 +185,7 @@ bool Worker::Turn(int sleep_milliseconds) {
 bool Worker::WaitBeforeSleep() {
   const IdlePolicy::Choice choice = idle_.OnIdle(TrafficAtPorts());
   if (idle_.pauses()) {
-    priority_.RunAheadUntil(clock_.Now() + kLongestAhead);
+    priority_.RunAhead(clock_.Now());
   } else {
     priority_.RunAsPrograms();
   }
@@ -203,13 +205,20 @@ bool Worker::WaitBeforeSleep() {
   return false;
 }
 
+void Worker::AdjustPriority() {
+  if (priority_.runs_ahead()) {
+    priority_.Expire(clock_.Now());
+  } else if (idle_.IsBehind(TrafficAtPorts())) {
+    priority_.RunAhead(clock_.Now());
+  }
+}
+
 PortTraffic Worker::TrafficAtPorts() const {
   PortTraffic total;
   for (const Forwarder* forwarder : forwarders_) {
-    const PortTraffic traffic = forwarder->TrafficAtPorts();
-    total.received += traffic.received;
-    total.transmitted += traffic.transmitted;
-    total.bytes += traffic.bytes;
+    total.from_sockets += forwarder->traffic().from_sockets;
+    total.to_sockets += forwarder->traffic().to_sockets;
+    total.bytes += forwarder->traffic().bytes;
   }
   return total;
 }

@@ -60,9 +60,8 @@ class Worker final {
   };
 
   static constexpr uint64_t kFramesBeforeYield = 128;  // a socket's receive buffer takes some 250 small ones
-  static constexpr absl::Duration kLongestAhead = absl::Milliseconds(5);  // of programs, without an idle moment
-  static constexpr int kInjectedATurn = 4;  // messages and frames of control
-  static constexpr int kBatchesATurn = 4;   // from each queue pair
+  static constexpr int kInjectedATurn = 4;             // messages and frames of control
+  static constexpr int kBatchesATurn = 4;              // from each queue pair
 
   size_t NewEvent(const Event& event);
   absl::Status Watch(int fd, const Event& event);
@@ -72,6 +71,7 @@ class Worker final {
   bool IsToStop(bool busy) const;
   bool Turn(int sleep_milliseconds);
   bool WaitBeforeSleep();
+  void AdjustPriority();
   PortTraffic TrafficAtPorts() const;
   void YieldToReaders();
   void Housekeep();

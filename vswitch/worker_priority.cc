@@ -30,9 +30,9 @@ absl::Status WorkerPriority::Check() {
   return absl::OkStatus();
 }
 
-void WorkerPriority::RunAheadUntil(absl::Time end) {
-  end_ = end;
-  if (runs_ahead_ || !may_) return;
+void WorkerPriority::RunAhead(absl::Time now) {
+  end_ = now + kLongest;
+  if (runs_ahead_ || !may_ || now < rest_) return;
   may_ = sched_getscheduler(kCallingThread) == SCHED_OTHER && SetPolicy(SCHED_RR);
   runs_ahead_ = may_;
 }
@@ -41,6 +41,12 @@ void WorkerPriority::RunAsPrograms() {
   if (!runs_ahead_) return;
   SetPolicy(SCHED_OTHER);
   runs_ahead_ = false;
+}
+
+void WorkerPriority::Expire(absl::Time now) {
+  if (!runs_ahead_ || now < end_) return;
+  rest_ = now + kRest;
+  RunAsPrograms();
 }
 
 }  // namespace eoib

@@ -15,18 +15,21 @@ class WorkerPriority {
   // Tries it on the calling thread. An error says what to do so that workers may.
   static absl::Status Check();
 
+  // How long a thread runs ahead after the last RunAhead, and how long it does not do so after that. So programs get on,
+  // however much there is to do.
+  static constexpr absl::Duration kLongest = absl::Milliseconds(5), kRest = absl::Milliseconds(5);
+
   // Each changes the calling thread: to SCHED_RR at the lowest real-time priority, or back to SCHED_OTHER (sched(7)). They do
   // nothing if it may not, or if it has another policy than these: then an operator chose it.
-  void RunAheadUntil(absl::Time end);
+  void RunAhead(absl::Time now);
   void RunAsPrograms();
-  // RunAsPrograms once the end has come.
-  void Expire(absl::Time now) {
-    if (runs_ahead_ && now >= end_) RunAsPrograms();
-  }
+  // To call often.
+  void Expire(absl::Time now);
   bool runs_ahead() const { return runs_ahead_; }
 
  private:
-  absl::Time end_;
+  absl::Time end_;   // of running ahead
+  absl::Time rest_;  // until then
   bool runs_ahead_ = false;
   bool may_ = true;
 };

@@ -11,7 +11,7 @@
 namespace eoib {
 namespace {
 
-const absl::Time kEnd = absl::FromUnixSeconds(1'000);
+const absl::Time kNow = absl::FromUnixSeconds(1'000);
 
 int Policy() { return sched_getscheduler(0); }
 
@@ -26,27 +26,32 @@ int InAChild(int (*test)()) {
 #define LINE_UNLESS(condition) \
   if (!(condition)) return __LINE__
 
-TEST(WorkerPriorityTest, RunsAheadUntilItIsToEndOrTheEndHasCome) {
+TEST(WorkerPriorityTest, RunsAheadAndBack) {
   ASSERT_TRUE(WorkerPriority::Check().ok()) << "this test needs CAP_SYS_NICE";
   EXPECT_EQ(Policy(), SCHED_OTHER) << "the check leaves no trace";
   WorkerPriority priority;
-  for (const bool expires : {false, true}) {
-    priority.RunAheadUntil(kEnd);
+  for (int i = 0; i < 2; ++i) {
+    priority.RunAhead(kNow);
     EXPECT_TRUE(priority.runs_ahead());
     EXPECT_EQ(Policy(), SCHED_RR);
-    priority.Expire(kEnd - absl::Nanoseconds(1));
-    EXPECT_EQ(Policy(), SCHED_RR);
-    expires ? priority.Expire(kEnd) : priority.RunAsPrograms();
+    priority.RunAsPrograms();
     EXPECT_FALSE(priority.runs_ahead());
     EXPECT_EQ(Policy(), SCHED_OTHER);
   }
 }
 
-TEST(WorkerPriorityTest, LaterEndCounts) {
+TEST(WorkerPriorityTest, EndsByItselfAndRests) {
   WorkerPriority priority;
-  priority.RunAheadUntil(kEnd);
-  priority.RunAheadUntil(kEnd + absl::Seconds(1));
-  priority.Expire(kEnd);
+  priority.RunAhead(kNow - absl::Milliseconds(1));
+  priority.RunAhead(kNow);
+  const absl::Time end = kNow + WorkerPriority::kLongest;
+  priority.Expire(end - absl::Nanoseconds(1));
+  EXPECT_EQ(Policy(), SCHED_RR);
+  priority.Expire(end);
+  EXPECT_EQ(Policy(), SCHED_OTHER);
+  priority.RunAhead(end + WorkerPriority::kRest - absl::Nanoseconds(1));
+  EXPECT_EQ(Policy(), SCHED_OTHER);
+  priority.RunAhead(end + WorkerPriority::kRest);
   EXPECT_EQ(Policy(), SCHED_RR);
   priority.RunAsPrograms();
 }
@@ -57,7 +62,7 @@ TEST(WorkerPriorityTest, StaysAsItIsIfItMayNot) {
               LINE_UNLESS(setrlimit(RLIMIT_RTPRIO, &none) == 0 && setuid(65534) == 0);
               LINE_UNLESS(absl::StrContains(WorkerPriority::Check().message(), "LimitRTPRIO=1"));
               WorkerPriority priority;
-              priority.RunAheadUntil(kEnd);
+              priority.RunAhead(kNow);
               LINE_UNLESS(!priority.runs_ahead() && Policy() == SCHED_OTHER);
               return 0;
             }),
@@ -70,7 +75,7 @@ TEST(WorkerPriorityTest, LeavesThePolicyOfAnOperator) {
               LINE_UNLESS(sched_setscheduler(0, SCHED_BATCH, &parameters) == 0);
               LINE_UNLESS(WorkerPriority::Check().ok());
               WorkerPriority priority;
-              priority.RunAheadUntil(kEnd);
+              priority.RunAhead(kNow);
               LINE_UNLESS(!priority.runs_ahead() && Policy() == SCHED_BATCH);
               priority.RunAsPrograms();
               LINE_UNLESS(Policy() == SCHED_BATCH);

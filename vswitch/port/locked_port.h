@@ -43,7 +43,7 @@ class LockedPort final : public Port {
     absl::MutexLock lock(&shared_->mutex);
     return shared_->port->Flush(reason);
   }
-  bool FeedsSockets() const noexcept override { return shared_->port->FeedsSockets(); }
+  bool ServesSockets() const noexcept override { return shared_->port->ServesSockets(); }
   MacAddr mac() const override { return shared_->port->mac(); }
 
  private:

@@ -55,7 +55,7 @@ class NetdevPort final : public Port {
   }
   size_t Flush(DropReason* reason) noexcept override { return writer_.Flush(reason); }
   // None: the stations are behind the netdev, and have MACs of their own.
-  bool FeedsSockets() const noexcept override { return true; }
+  bool ServesSockets() const noexcept override { return true; }
   MacAddr mac() const override { return MacAddr(); }
 
  private:

@@ -54,8 +54,9 @@ class Port {
     return 0;
   }
 
-  // Whether programs of this host read the frames from sockets, so that the worker has to let them run.
-  virtual bool FeedsSockets() const noexcept { return false; }
+  // Whether programs of this host have the other end, by sockets: nothing holds back those that send, and the worker has to let
+  // those run that receive.
+  virtual bool ServesSockets() const noexcept { return false; }
 
   // The interface's own MAC, for `eoibctl show` and the announcement at start; zero if it has none.
   virtual MacAddr mac() const = 0;

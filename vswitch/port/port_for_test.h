@@ -53,6 +53,7 @@ class TestPort final : public Port {
   DropReason Transmit(const Frame& frame, bool strip_tag) noexcept override { return Take(frame.bytes(), frame, strip_tag); }
   bool TakesLarge(const Gso& gso) const noexcept override;
   DropReason TransmitLarge(const BufferPool& pool, const Frame& frame, bool strip_tag) noexcept override;
+  bool ServesSockets() const noexcept override { return true; }
   MacAddr mac() const override { return mac_; }
 
  private:

@@ -78,7 +78,7 @@ class TapPort final : public Port {
     return writer_.TransmitLarge(pool, frame, strip_tag);
   }
   size_t Flush(DropReason* reason) noexcept override { return writer_.Flush(reason); }
-  bool FeedsSockets() const noexcept override { return true; }
+  bool ServesSockets() const noexcept override { return true; }
   MacAddr mac() const override { return mac_; }
 
  private:

@@ -27,7 +27,7 @@ class VnetQueue final : public Port {
     return writer_.TransmitLarge(pool, frame, strip_tag);
   }
   size_t Flush(DropReason* reason) noexcept override { return writer_.Flush(reason); }
-  bool FeedsSockets() const noexcept override { return first_.FeedsSockets(); }
+  bool ServesSockets() const noexcept override { return first_.ServesSockets(); }
   MacAddr mac() const override { return first_.mac(); }
 
  private:
