@@ -51,7 +51,7 @@ absl::StatusOr<std::unique_ptr<Agent>> Agent::Create(const AgentConfig& config, 
   agent->fabric_ = *std::move(fabric);
   agent->config_.workers = config.workers;
   agent->has_workers_ = data_path == nullptr;
-  agent->worker_ = data_path != nullptr ? std::move(data_path) : std::make_unique<Workers>(config.workers);
+  agent->worker_ = data_path != nullptr ? std::move(data_path) : std::make_unique<Workers>(config.workers, config.realtime);
   if (absl::Status status = agent->Open(); !status.ok()) return status;
   if (absl::Status status = agent->Apply(config); !status.ok()) return status;
   return agent;
@@ -80,8 +80,8 @@ absl::Status Agent::Open() {
 absl::StatusOr<std::unique_ptr<Ves>> Agent::MakeVes(const VesConfig& config) {
   std::shared_ptr<uint32_t>& last_version = last_versions_[config.pkey.Full()];
   if (last_version == nullptr) last_version = std::make_shared<uint32_t>(0);
-  return Ves::Create(config, {fabric_->resources(), [this] { fabric_->RebuildSoon(); }, &fdb_budget_, config_.workers, identity_,
-                              host_, last_version});
+  return Ves::Create(config, {fabric_->resources(), [this] { fabric_->RebuildSoon(); }, &fdb_budget_, config_.workers,
+                              identity_, host_, last_version});
 }
 
 absl::Status Agent::Watch(Ves* ves) {

@@ -45,6 +45,8 @@ DEFINE_bool(
     "this flag");
 DEFINE_string(metrics, "",
               "[ADDRESS:]PORT: serve metrics to Prometheus there, by HTTP; ADDRESS is 127.0.0.1 by default. Empty: nowhere");
+DEFINE_bool(realtime, false,
+            "while many small frames come, workers run ahead of programs, in bursts; it takes CAP_SYS_NICE or RLIMIT_RTPRIO");
 DEFINE_bool(check_config, false, "read the configuration, report its mistakes and exit");
 
 namespace eoib {
@@ -135,7 +137,7 @@ VPort MakeTest(const VPortConfig& config, MacAddr mac) {
   return vport;
 }
 
-absl::StatusOr<std::unique_ptr<Agent>> MakeAgent(const AgentConfig& config, Daemon* daemon, StateDir* state, TapSet* taps) {
+absl::StatusOr<std::unique_ptr<Agent>> MakeAgent(AgentConfig config, Daemon* daemon, StateDir* state, TapSet* taps) {
   auto hca = OpenHca(FLAGS_hca, FLAGS_rundir, FLAGS_fabric, daemon->WaitUnlessSignaled());
   if (!hca.ok()) return hca.status();
   const TapMaker tap_maker{taps, daemon->loop(), state->path()};
@@ -146,6 +148,7 @@ absl::StatusOr<std::unique_ptr<Agent>> MakeAgent(const AgentConfig& config, Daem
     if (vport.type == "vhost-user") return MakeVhostVPort(vport, ves.workers());
     return tap_maker.Make(vport, mac, mtu, ves.config().SendsSegments());
   };
+  config.realtime = FLAGS_realtime;
   return Agent::Create(config, *std::move(hca), state, make_port, daemon->loop(), daemon->clock(), nullptr, FLAGS_name);
 }
 
@@ -156,6 +159,9 @@ absl::Status Run() {
   const absl::StatusOr<AgentConfig> config = ParseConfig(*text);
   if (!config.ok()) return config.status();
   if (absl::Status status = CheckVhostInstalled(*config); !status.ok()) return status;
+  if (absl::Status may = FLAGS_realtime ? WorkerPriority::Check() : absl::OkStatus(); !may.ok()) {
+    LogWarning(absl::StrCat("--realtime: ", may.message()));
+  }
   if (FLAGS_check_config) return absl::OkStatus();
   const absl::StatusOr<std::string> socket = OwnControlSocket(FLAGS_rundir, "eoibd", FLAGS_name);
   if (!socket.ok()) return socket.status();
@@ -201,9 +207,6 @@ absl::Status Run() {
   service_manager->SetStatus([&agent] { return absl::StrCat("forwarding on ", FLAGS_hca, "; ", agent->StatusLine()); });
   service_manager->SetProgressCheck([&agent] { return agent->MakesProgress(); });
   LogInfo(absl::StrCat("forwarding on ", FLAGS_hca, "; control socket ", (*daemon)->socket_path()));
-  if (const absl::Status may = WorkerPriority::Check(); !may.ok()) {
-    LogInfo(absl::StrCat("while many small frames come, workers do not run ahead of programs: ", may.message()));
-  }
   (*daemon)->Run();
   agent.reset();
   LogInfo(absl::StrCat("stopped within ", absl::FormatDuration((*daemon)->loop()->Now() - stopping_since)));

@@ -2,9 +2,10 @@
 //
 // - Polling spares a wake-up for each message of an exchange that goes to and fro. During a bulk transfer it would take time
 //   from the programs that send and receive, so a worker polls only while little passes between two idle moments.
-// - While many small frames pass at interfaces that programs use by sockets, it pauses, as an adapter that moderates its
-//   interrupts does: one wake-up for some dozens of frames leaves time to the program that receives them. A program with a few
-//   requests under way never sees that, because there are only so many frames from an idle moment to the next.
+// - A worker that may, pauses while many small frames pass at interfaces that programs use by sockets, as an adapter that
+//   moderates its interrupts does: one wake-up for some dozens of frames leaves time to the program that receives them. A
+//   program with a few requests under way never sees that, because there are only so many frames from an idle moment to the
+//   next.
 // - Otherwise it sleeps.
 #ifndef EOIB_VSWITCH_IDLE_POLICY_H_
 #define EOIB_VSWITCH_IDLE_POLICY_H_
@@ -37,7 +38,7 @@ class IdlePolicy {
   static constexpr uint64_t kSmall = 512;    // bytes of a frame, on average
 
   // `total` is what has passed before, in all.
-  explicit IdlePolicy(const PortTraffic& total = {}) : total_(total) {}
+  explicit IdlePolicy(bool may_pause, const PortTraffic& total = {}) : may_pause_(may_pause), total_(total) {}
 
   // To call whenever the work has run out. `total` is what has passed so far in all.
   Choice OnIdle(const PortTraffic& total) {
@@ -45,7 +46,7 @@ class IdlePolicy {
     frames_ += frames - frames_ / kWeight;
     bytes_ += total.bytes - total_.bytes - bytes_ / kWeight;
     total_ = total;
-    pauses_ = frames_ >= (pauses_ ? kFew : kMany) * kWeight && bytes_ < kSmall * frames_;
+    pauses_ = may_pause_ && frames_ >= (pauses_ ? kFew : kMany) * kWeight && bytes_ < kSmall * frames_;
     if (pauses_ && frames != 0) return Choice::kPause;
     return bytes_ < kLittle * kWeight ? Choice::kPoll : Choice::kSleep;
   }
@@ -65,6 +66,7 @@ class IdlePolicy {
     return std::max(total.from_sockets - total_.from_sockets, total.to_sockets - total_.to_sockets);
   }
 
+  bool may_pause_;
   PortTraffic total_;
   uint64_t frames_ = 0, bytes_ = 0;  // the means, times kWeight
   bool pauses_ = false;

@@ -22,7 +22,7 @@ class IdlePolicyTest : public testing::Test {
     for (int i = 0; i < times; ++i) After(from, to, size);
   }
 
-  IdlePolicy policy_;
+  IdlePolicy policy_{/*may_pause=*/true};
   PortTraffic total_;
 };
 
@@ -96,6 +96,12 @@ TEST_F(IdlePolicyTest, IsBehindAfterAThousandSmallFramesWithoutAnIdleMoment) {
   EXPECT_FALSE(policy_.IsBehind(total_)) << "that is a bulk transfer";
   After(0, 0);
   EXPECT_FALSE(policy_.IsBehind(total_));
+}
+
+TEST_F(IdlePolicyTest, DoesNotPauseIfItMayNot) {
+  policy_ = IdlePolicy(/*may_pause=*/false);
+  for (int i = 0; i < 100; ++i) ASSERT_EQ(After(1000, 0), kSleep) << i;
+  EXPECT_FALSE(policy_.pauses());
 }
 
 TEST_F(IdlePolicyTest, DoesNotPauseForManyLargeFrames) {

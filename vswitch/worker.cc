@@ -20,8 +20,9 @@
 
 namespace eoib {
 
-Worker::Worker(std::string name)
+Worker::Worker(std::string name, bool realtime)
     : name_(std::move(name)),
+      realtime_(realtime),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       stop_event_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       watchdog_event_(MakeEventFd()) {
@@ -144,7 +145,7 @@ bool Worker::MakesProgress() {
 
 void Worker::Run() {
   bool busy = true;
-  idle_ = IdlePolicy(TrafficAtPorts());  // forwarders may have gone
+  idle_ = IdlePolicy(realtime_, TrafficAtPorts());  // forwarders may have gone
   priority_ = {};
   while (!IsToStop(busy)) {
     YieldToReaders();
@@ -183,6 +184,7 @@ bool Worker::Turn(int sleep_milliseconds) {
 
 // Returns whether there may be something to do.
 bool Worker::WaitBeforeSleep() {
+  if (stopping_.load(std::memory_order_relaxed)) return false;  // an idle moment is all that it waits for
   const IdlePolicy::Choice choice = idle_.OnIdle(TrafficAtPorts());
   if (idle_.pauses()) {
     priority_.RunAhead(clock_.Now());
@@ -208,7 +210,7 @@ bool Worker::WaitBeforeSleep() {
 void Worker::AdjustPriority() {
   if (priority_.runs_ahead()) {
     priority_.Expire(clock_.Now());
-  } else if (idle_.IsBehind(TrafficAtPorts())) {
+  } else if (realtime_ && idle_.IsBehind(TrafficAtPorts())) {
     priority_.RunAhead(clock_.Now());
   }
 }

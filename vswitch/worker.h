@@ -29,8 +29,9 @@ namespace eoib {
 // The members work as those of DataPath.
 class Worker final {
  public:
-  // `name` is that of the thread, at most 15 bytes.
-  explicit Worker(std::string name = "eoib-worker");
+  // `name` is that of the thread, at most 15 bytes. A worker that is `realtime` pauses, and runs ahead of programs, while many
+  // small frames come.
+  explicit Worker(std::string name = "eoib-worker", bool realtime = false);
   // Calls Stop.
   ~Worker();
   Worker(const Worker&) = delete;
@@ -85,6 +86,7 @@ class Worker final {
   int SleepMilliseconds() const;
 
   const std::string name_;
+  const bool realtime_;
   UniqueFd epoll_;
   UniqueFd stop_event_;
   UniqueFd watchdog_event_;
@@ -92,7 +94,7 @@ class Worker final {
   absl::Time stop_by_;                  // also with a backlog. Set before stopping_
   std::atomic<bool> progressed_{true};  // since the last MakesProgress
   bool armed_ = false;                  // the last ArmFabrics armed every queue
-  IdlePolicy idle_;
+  IdlePolicy idle_{false};
   WorkerPriority priority_;
   uint64_t frames_at_yield_ = 0;
   const MonotonicClock clock_;

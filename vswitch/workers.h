@@ -22,7 +22,8 @@ namespace eoib {
 
 class Workers final : public DataPath {
  public:
-  explicit Workers(size_t count);
+  // `realtime`: see Worker.
+  explicit Workers(size_t count, bool realtime = false);
 
   // The name of a worker's thread: "eoib-worker-0".
   static std::string NameOf(size_t worker);

@@ -107,6 +107,7 @@ struct AgentConfig {
   std::vector<VPortConfig> vports;
   absl::optional<size_t> fdb_limit;  // MACs of all VESes together; default: only the limits of the VESes
   size_t workers = 1;                // threads that forward; a VES has a queue for each. A running agent keeps their number
+  bool realtime = false;             // see Worker; not in the file. See --realtime
 };
 
 // `source` is the file's name in messages. kInvalidArgument: "eoibd.toml:12: ...", one line for each mistake.

@@ -46,6 +46,7 @@ void NetPaths::AddEoib() {
   lab::AgentSpec spec;
   spec.veses = {{"large", 0x8001}, {"small", 0x8002}, {"half", 0x8003, "mtu = 2048\n"}};
   spec.vports = {{"v4074", "large"}, {"v1500", "small", "mtu = 1500\n"}, {"v2026", "half"}, {"v9000", "large", "mtu = 9000\n"}};
+  spec.flags = {"--realtime"};
   for (Host* host : {one_, two_}) {
     agents_.push_back(std::make_unique<lab::Agent>(&lab_, &fabric_, host, spec));
     agents_.back()->Start();

@@ -249,12 +249,14 @@ test_watchdog() {
   expect "restart" systemctl restart eoibd
 }
 
-# The drop-in for real-time priorities of the documentation. Containers may not be able to raise the limit, so the agent gets the
+# --realtime, and its drop-in of the documentation. Containers may not be able to raise the limit, so the agent gets the
 # capability here, too.
 test_realtime() {
   title "real-time priority"
   local directory=/etc/systemd/system/eoibd.service.d
-  eventually "the agent tells that it may not" sh -c 'journalctl -u eoibd | grep -F "workers do not run ahead of programs"'
+  on sh -c 'echo EOIBD_OPTIONS=--realtime >>/etc/default/eoibd'
+  expect "restart" systemctl restart eoibd
+  eventually "the agent tells that it may not" sh -c 'journalctl -u eoibd | grep -F -e "--realtime: use a real-time priority"'
   expect "install the drop-in" install -D -m 644 /usr/share/doc/eoib-agent/examples/eoibd-realtime.conf $directory/realtime.conf
   on sh -c "printf '[Service]\nCapabilityBoundingSet=CAP_SYS_NICE\n' >$directory/capability.conf"
   expect "daemon-reload" systemctl daemon-reload
@@ -263,8 +265,9 @@ test_realtime() {
   [ "$(property eoibd LimitRTPRIO)" = 1 ] || fail "systemd does not take the drop-in"
   on sh -c 'journalctl _SYSTEMD_INVOCATION_ID="$(systemctl show --property=InvocationID --value eoibd)"' >"$work/log"
   grep -q "forwarding on" "$work/log" || fail "the journal of this start: $(cat "$work/log")"
-  ! grep "do not run ahead" "$work/log" || fail "the workers may not run ahead, though systemd was told to let them"
+  ! grep -F -e "--realtime: " "$work/log" || fail "the workers may not run ahead, though systemd was told to let them"
   on rm -r $directory
+  on sed -i '/^EOIBD_OPTIONS=--realtime/d' /etc/default/eoibd
   expect "daemon-reload" systemctl daemon-reload
   expect "restart" systemctl restart eoibd
   wait_for_status eoibd "forwarding on *joined: 1 of 1*"
