@@ -17,7 +17,7 @@
 
 namespace eoib {
 
-// What passed at ports.
+// What a worker has received from its ports and transmitted to them.
 struct PortTraffic {
   uint64_t from_sockets = 0, to_sockets = 0;  // frames at ports with ServesSockets
   uint64_t bytes = 0;                         // at all ports, in both directions
@@ -52,10 +52,11 @@ class IdlePolicy {
   }
   // Whether many small frames come.
   bool pauses() const { return pauses_; }
-  // Whether many small frames came since the last idle moment: this worker may wait for programs rather than be at its limit.
+  // Whether a worker that may pause had many small frames since the last idle moment: it may wait for programs rather than be
+  // at its limit.
   bool IsBehind(const PortTraffic& total) const {
     const uint64_t frames = Frames(total);
-    return frames >= kBehind && total.bytes - total_.bytes < kSmall * frames;
+    return may_pause_ && frames >= kBehind && total.bytes - total_.bytes < kSmall * frames;
   }
 
  private:

@@ -11,7 +11,7 @@ class IdlePolicyTest : public testing::Test {
  protected:
   using enum IdlePolicy::Choice;
 
-  // What the worker does after so many frames passed from and to sockets since the last idle moment.
+  // What the worker does after it received so many frames from sockets and transmitted so many to them.
   IdlePolicy::Choice After(uint64_t from, uint64_t to, uint64_t size = kSmall) {
     total_.from_sockets += from;
     total_.to_sockets += to;
@@ -102,6 +102,8 @@ TEST_F(IdlePolicyTest, DoesNotPauseIfItMayNot) {
   policy_ = IdlePolicy(/*may_pause=*/false);
   for (int i = 0; i < 100; ++i) ASSERT_EQ(After(1000, 0), kSleep) << i;
   EXPECT_FALSE(policy_.pauses());
+  total_.from_sockets += 2000;
+  EXPECT_FALSE(policy_.IsBehind(total_));
 }
 
 TEST_F(IdlePolicyTest, DoesNotPauseForManyLargeFrames) {

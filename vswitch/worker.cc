@@ -210,7 +210,7 @@ bool Worker::WaitBeforeSleep() {
 void Worker::AdjustPriority() {
   if (priority_.runs_ahead()) {
     priority_.Expire(clock_.Now());
-  } else if (realtime_ && idle_.IsBehind(TrafficAtPorts())) {
+  } else if (idle_.IsBehind(TrafficAtPorts())) {
     priority_.RunAhead(clock_.Now());
   }
 }

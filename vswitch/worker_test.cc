@@ -3,12 +3,9 @@
 
 #include <sched.h>
 
-#include <atomic>
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/synchronization/notification.h"
@@ -147,29 +144,6 @@ TEST_F(WorkerTest, RunsAheadOfProgramsOnlyWhileManySmallFramesCome) {
     return PolicyOfWorker() == SCHED_OTHER;
   }));
   worker.Stop();
-}
-
-// A pause is an idle moment. Otherwise a worker that handles its backlog would never see its end.
-TEST_F(WorkerTest, StopsThoughManySmallFramesCome) {
-  Host* one = AddHost("h1");
-  TestPort* from = one->AddPort("from", {}, kA);
-  one->AddPort("to", {}, kB)->SetDiscard(true);
-  Worker worker("eoib-worker", /*realtime=*/true);
-  ASSERT_TRUE(worker.Add(one->forwarder()).ok());
-  worker.Start();
-  std::atomic<bool> stopped{false};
-  std::thread source([&] {
-    while (!stopped) {
-      for (int i = 0; i < 64; ++i) from->Inject(MakeFrame(kB, kA));
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
-    }
-  });
-  EXPECT_TRUE(softhca::Eventually([] { return PolicyOfWorker() == SCHED_RR; }));
-  const absl::Time begun = absl::Now();
-  worker.Stop(/*backlog=*/absl::Seconds(60));
-  EXPECT_LT(absl::Now() - begun, absl::Seconds(30));
-  stopped = true;
-  source.join();
 }
 
 // ---- Workers ------------------------------------------------------------------------------------------------------------
