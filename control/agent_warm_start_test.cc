@@ -174,6 +174,7 @@ TEST_F(AgentWarmStartTest, StickyMacsComeBackUnlessAnotherAgentHasThem) {
   Speak(h1_, kC);
   ASSERT_TRUE(UntilLate([this] { return h2_->OriginOf(kC) == "announced"; }));
   Stop(&h1_);
+  ASSERT_TRUE(Until([this] { return !h2_->Knows(kC); })) << "it would stay where it is sticky";
   Speak(h2_, kC);
   ASSERT_TRUE(Until([this] { return absl::StrContains(RowOf(h2_, kC), "vPort v1"); }));
   h1_ = AddHost("h1", sticky);

@@ -71,6 +71,7 @@ TEST_F(VSwitchTest, OpenFlowRulesApply) {
   AddNumbered(2);
   ASSERT_TRUE(Reaches(one->host(), Address(2)));
   one->Ofctl({"add-flow", "br0", "priority=100,icmp,in_port=eoib0,actions=drop"});
+  one->Appctl({"revalidator/wait"});  // until no cached flow is older than the rule
   EXPECT_FALSE(Reaches(one->host(), Address(2), absl::Seconds(1)));
   one->Ofctl({"del-flows", "br0", "icmp"});
   EXPECT_TRUE(Reaches(one->host(), Address(2)));
