@@ -35,6 +35,11 @@ UdPacket PacketOf(const RecordHeader& header, Lid slid, const Gid& sgid) {
   return packet;
 }
 
+const void* ThisThread() {
+  thread_local const char here = 0;
+  return &here;
+}
+
 }  // namespace
 
 void DatagramPath::SetPage(std::shared_ptr<CountersPage> page) {
@@ -179,7 +184,7 @@ void DatagramPath::Capture(const RecordHeader& header, Lid slid, const Gid& sgid
 }
 
 template <typename Done>
-void DatagramPath::Drain(uint64_t limit, Done done) {
+bool DatagramPath::Drain(uint64_t limit, Done done) {
   const uint64_t before = records_taken_;
   const auto enough = [&] { return records_taken_ - before >= limit || done(); };
   faults_.DeliverDue(enough, [this](const SourceIdentity& source, const RecordHeader& header, const uint8_t* payload) {
@@ -191,9 +196,7 @@ void DatagramPath::Drain(uint64_t limit, Done done) {
       [this](InboundRing* ring, const RecordHeader& header, const uint8_t* payload) { Receive(ring, header, payload); }, enough,
       [this] { StoreCounters(); });
   if (inbound_.has_finished()) fds_->WakeBackground();
-  if (!queue_pairs_.receiver_armed()) return;
-  WakeReceivers(/*has_records=*/!empty);
-  WatchDueTime();
+  return empty;
 }
 
 int DatagramPath::Poll(SoftCq* cq, int count, ibv_wc* completions) {
@@ -205,8 +208,13 @@ int DatagramPath::Poll(SoftCq* cq, int count, ibv_wc* completions) {
   if (cq->receivers != 0 && cq->size() < static_cast<size_t>(std::max(count, 0))) {
     // Also limits what is taken for other queues: polling an idle queue must not run a busy queue of this port out of
     // receives.
-    Drain(static_cast<uint64_t>(std::max(count, kLeastRecordsAPoll)),
-          [cq, count] { return cq->size() >= static_cast<size_t>(count) || cq->full(); });
+    const uint64_t before = records_taken_;
+    const bool empty = Drain(static_cast<uint64_t>(std::max(count, kLeastRecordsAPoll)),
+                             [cq, count] { return cq->size() >= static_cast<size_t>(count) || cq->full(); });
+    const bool is_armer = armer_ == ThisThread(), took = records_taken_ != before;
+    if (is_armer && took) armer_polls_ = true;
+    // A poll in vain leaves the rings armed as they were.
+    if (queue_pairs_.receiver_armed() && (took || !empty || !is_armer)) WakeReceiversLater(/*has_records=*/!empty);
   }
   return queue_pairs_.Poll(cq, count, completions);
 }
@@ -215,12 +223,18 @@ int DatagramPath::Poll(SoftCq* cq, int count, ibv_wc* completions) {
 // between its polls would run out of receives.
 void DatagramPath::DrainUntilEvent(SoftChannel* channel) {
   if (!queue_pairs_.receiver_armed()) return;
-  Drain(kMostRecordsAnEvent, [channel] { return !channel->pending.empty(); });
+  const bool empty = Drain(kMostRecordsAnEvent, [channel] { return !channel->pending.empty(); });
+  if (!queue_pairs_.receiver_armed()) return;
+  if (armer_ == ThisThread() && armer_polls_) return WakeReceiversLater(/*has_records=*/!empty);
+  WakeReceivers(/*has_records=*/!empty);
+  WatchDueTime();
 }
 
 // ---- Wake-ups.
 
 void DatagramPath::Arm(SoftCq* cq, bool solicited_only) {
+  armer_ = !queue_pairs_.receiver_armed() || armer_ == ThisThread() ? ThisThread() : nullptr;
+  armer_polls_ = false;
   queue_pairs_.Arm(cq, solicited_only);
   if (!queue_pairs_.receiver_armed()) return;
   // A caller polls once more after arming, so present records need no event.
@@ -233,6 +247,20 @@ void DatagramPath::WakeReceivers(bool has_records) {
   const bool is_due = due != absl::InfiniteFuture() && due <= clock_->Now();
   // Arm() first, since it must arm all rings in any case.
   if (inbound_.Arm() || has_records || is_due) RingDoorbell();
+}
+
+void DatagramPath::WakeReceiversLater(bool has_records) {
+  if (has_records || armer_ != ThisThread() || faults_.next_due() != absl::InfiniteFuture()) {
+    WakeReceivers(has_records);
+    return WatchDueTime();
+  }
+  arms_later_ = true;
+  if (!std::exchange(background_arms_, true)) fds_->WakeBackground();
+}
+
+bool DatagramPath::BackgroundArms() {
+  WakeReceiversIfDue();
+  return background_arms_ = std::exchange(arms_later_, false);
 }
 
 // A receiver that was woken will come here again.

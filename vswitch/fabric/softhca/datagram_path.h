@@ -87,6 +87,10 @@ class DatagramPath {
 
   // The background thread sleeps until `wakes` at the latest. `busy`: it watches parked messages and need not be woken.
   void BackgroundSleeps(absl::Time wakes, bool busy);
+  // Wakes receivers as WakeReceiversIfDue() does. True: a polling thread left that to the background thread meanwhile, which does
+  // it again within kArmTick.
+  static constexpr absl::Duration kArmTick = absl::Milliseconds(1);
+  bool BackgroundArms();
   // True, once, if the background thread must be woken for parked messages.
   bool TakeBackgroundNeeded();
   // When a sleeping receiver must be woken for a delayed datagram.
@@ -99,13 +103,17 @@ class DatagramPath {
   void Transmit(const RecordHeader& header, const Gather& gather);
   void Receive(InboundRing* ring, const RecordHeader& header, const uint8_t* payload);
   void CountTaken(const InboundRing& ring, uint64_t records);
-  // Delivers at most `limit` records, until `done()`, then wakes sleeping receivers: records that are left may be theirs, and
-  // records that were taken may have used up the doorbell that they asked for.
+  // Delivers at most `limit` records, until `done()`. Returns true if none is left. If receivers sleep, WakeReceivers() must follow:
+  // records that are left may be theirs, and records that were taken may have used up the doorbell that they asked for.
   template <typename Done>
-  void Drain(uint64_t limit, Done done);
+  bool Drain(uint64_t limit, Done done);
   // A loopback is captured once, when it is sent.
   void Capture(const RecordHeader& header, Lid slid, const Gid& sgid, const Gather& gather);
   void WakeReceivers(bool has_records);
+  // The same, for a thread that has just polled. If it has armed all queues that are armed, it is awake and needs no doorbell:
+  // without this, a producer would ring for every datagram to one queue because others are armed. The background thread asks for
+  // doorbells soon, in case that the thread goes to sleep without arming.
+  void WakeReceiversLater(bool has_records);
   // Wakes the background thread if it would sleep longer than until the next delayed datagram.
   void WatchDueTime();
   void RingDoorbell();
@@ -122,6 +130,10 @@ class DatagramPath {
   std::unique_ptr<PacketCapture> capture_;
   uint64_t records_taken_ = 0;    // out of rings, or after a simulated delay
   bool doorbell_rung_ = false;    // by this port, and not cleared since
+  const void* armer_ = nullptr;   // the thread that armed all queues that are armed; null: several threads
+  bool armer_polls_ = false;      // it has taken records by polling since it last armed a queue
+  bool arms_later_ = false;       // left to the background thread, since it last woke receivers
+  bool background_arms_ = false;  // it does so within kArmTick
   bool background_busy_ = false;  // it watches parked messages
   absl::Time background_wakes_ = absl::InfinitePast();
 };

@@ -148,11 +148,11 @@ bool RingMaintainer::Maintain(Wait* wait) {
   }
   path_->outbound().Maintain();
   // A delayed datagram may be due, or a producer may have died before it rang.
-  path_->WakeReceiversIfDue();
+  const bool arms_again = path_->BackgroundArms();
   path_->StoreCounters();
   const absl::Time now = clock_->Now();
   wait->space = path_->outbound().parked() != 0;
-  wait->time = SleepTime(now);
+  wait->time = std::min(SleepTime(now), arms_again ? DatagramPath::kArmTick : absl::InfiniteDuration());
   path_->BackgroundSleeps(now + wait->time, path_->outbound().is_busy());
   WatchPeers(&wait->rings);
   return true;
