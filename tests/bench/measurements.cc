@@ -90,7 +90,7 @@ double DatagramRate(lab::Host* from, lab::Host* to, const std::string& address, 
 }
 
 FloodPing PingFlood(lab::Host* from, const std::string& address, int pings) {
-  const std::string text = from->MustRun({"ping", "-n", "-q", "-f", "-c", absl::StrCat(pings), address});
+  const std::string text = from->MustRun({"taskset", "-c", "0", "ping", "-n", "-q", "-f", "-c", absl::StrCat(pings), address});
   // "rtt min/avg/max/mdev = 0.004/0.005/0.044/0.000 ms, ..."
   const std::vector<std::string> parts = absl::StrSplit(text, "mdev = ");
   const std::vector<std::string> numbers = absl::StrSplit(parts.back(), '/');
