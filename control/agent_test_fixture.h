@@ -201,6 +201,8 @@ class AgentTestOf : public testing::Test {
  protected:
   explicit AgentTestOf(softhca::Subnet::Options options = Options()) : subnet_(std::move(options)) {}
 
+  static constexpr absl::Duration kPatience = absl::Minutes(1);  // of real time: other programs may have the processors
+
   static softhca::Subnet::Options Options() {
     softhca::Subnet::Options options;
     options.config = softhca::ParseSubnetConfig(kPartitions, "test").value();
@@ -230,9 +232,9 @@ class AgentTestOf : public testing::Test {
       PumpAll();
     }
   }
-  // Moves the clock until `done`, slowly, so that the workers keep up; false after ten seconds of real time.
+  // Moves the clock until `done`, slowly, so that the workers keep up; false after kPatience.
   bool PassUntil(const std::function<bool()>& done) {
-    const absl::Time deadline = watch_.Now() + absl::Seconds(10);
+    const absl::Time deadline = watch_.Now() + kPatience;
     while (watch_.Now() < deadline) {
       const absl::Time step = watch_.Now() + absl::Milliseconds(2);
       if (Until([&] { return done() || watch_.Now() >= step; }) && done()) return true;
@@ -240,9 +242,9 @@ class AgentTestOf : public testing::Test {
     }
     return false;
   }
-  // Runs all control loops until `done`; false after ten seconds of real time.
+  // Runs all control loops until `done`; false after kPatience.
   bool Until(const std::function<bool()>& done) {
-    const absl::Time deadline = watch_.Now() + absl::Seconds(10);
+    const absl::Time deadline = watch_.Now() + kPatience;
     while (!done()) {
       if (watch_.Now() > deadline) return false;
       PumpAll();
