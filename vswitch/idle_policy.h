@@ -27,7 +27,6 @@ class IdlePolicy {
  public:
   enum class Choice { kSleep, kPoll, kPause };
 
-  static constexpr absl::Duration kPollTime = absl::Microseconds(50);
   static constexpr absl::Duration kPauseTime = absl::Microseconds(100);
   // The mean number of bytes between idle moments up to which a worker polls.
   static constexpr uint64_t kLittle = 2048;
@@ -71,6 +70,26 @@ class IdlePolicy {
   PortTraffic total_;
   uint64_t frames_ = 0, bytes_ = 0;  // the means, times kWeight
   bool pauses_ = false;
+};
+
+// PollWindow: for how long a worker polls. In a virtual machine one processor takes 15 us to wake another, and each message of an
+// exchange may need that three times, with the work between. So a worker polls for longer if it has just had work again soon. After
+// a longer time without work it does not: other programs may wait for this processor meanwhile.
+class PollWindow {
+ public:
+  static constexpr absl::Duration kShort = absl::Microseconds(50), kLong = absl::Microseconds(100);
+
+  // To call when the work has run out. Returns when to stop polling.
+  absl::Time Begin(absl::Time now) {
+    began_ = now;
+    return now + length_;
+  }
+  // To call when there is work again, or may be.
+  void End(absl::Time now) { length_ = now - began_ <= kLong ? kLong : kShort; }
+
+ private:
+  absl::Time began_ = absl::InfinitePast();
+  absl::Duration length_ = kShort;
 };
 
 }  // namespace eoib

@@ -110,5 +110,15 @@ TEST_F(IdlePolicyTest, DoesNotPauseForManyLargeFrames) {
   for (int i = 0; i < 100; ++i) ASSERT_EQ(After(40, 20, kLarge), kSleep) << i;
 }
 
+TEST(PollWindowTest, IsLongAfterWorkThatCameSoon) {
+  const absl::Time start = absl::UnixEpoch();
+  PollWindow window;
+  EXPECT_EQ(window.Begin(start) - start, PollWindow::kShort);
+  window.End(start + absl::Microseconds(100));
+  EXPECT_EQ(window.Begin(start) - start, PollWindow::kLong);
+  window.End(start + absl::Microseconds(101));
+  EXPECT_EQ(window.Begin(start) - start, PollWindow::kShort);
+}
+
 }  // namespace
 }  // namespace eoib

@@ -176,6 +176,7 @@ void Worker::YieldToReaders() {
 bool Worker::Turn(int sleep_milliseconds) {
   std::array<epoll_event, 64> ready;
   const int count = epoll_wait(epoll_.get(), ready.data(), ready.size(), sleep_milliseconds);
+  if (sleep_milliseconds != 0) poll_window_.End(clock_.Now());
   for (int i = 0; i < count; ++i) Handle(ready[i].data.u64);
   const bool any = PollFabrics() || count > 0;
   Housekeep();
@@ -200,9 +201,12 @@ bool Worker::WaitBeforeSleep() {
     case IdlePolicy::Choice::kPoll:
       break;
   }
-  const absl::Time end = clock_.Now() + IdlePolicy::kPollTime;
-  while (!stopping_.load(std::memory_order_relaxed) && clock_.Now() < end) {
-    if (Turn(0)) return true;
+  absl::Time now = clock_.Now();
+  const absl::Time end = poll_window_.Begin(now);
+  for (; !stopping_.load(std::memory_order_relaxed) && now < end; now = clock_.Now()) {
+    if (!Turn(0)) continue;
+    poll_window_.End(now);
+    return true;
   }
   return false;
 }

@@ -95,6 +95,7 @@ class Worker final {
   std::atomic<bool> progressed_{true};  // since the last MakesProgress
   bool armed_ = false;                  // the last ArmFabrics armed every queue
   IdlePolicy idle_{false};
+  PollWindow poll_window_;
   WorkerPriority priority_;
   uint64_t frames_at_yield_ = 0;
   const MonotonicClock clock_;
