@@ -28,8 +28,8 @@ struct DatagramLoad {
 DatagramLoad SendDatagrams(lab::Host* from, lab::Host* to, const std::string& address, int payload, int seconds,
                            int64_t bits_per_second = 0);
 
-// `ping -f` of `pings` pings: the shortest and the mean round trip, in microseconds. The program stays on one processor, or the
-// scheduler's choice would decide.
+// `ping -f` of `pings` pings: the shortest and the mean round trip, in microseconds. The program stays on one processor, as
+// in RequestAndRespond.
 struct FloodPing {
   double min = 0, mean = 0;
 };

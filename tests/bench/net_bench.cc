@@ -58,7 +58,9 @@ class Round {
     for (const NetPath& path : paths_->paths()) MeasureTcp(path, 1);
     for (const NetPath& path : paths_->paths()) MeasureTcp(path, 4);
     for (const NetPath& path : paths_->paths()) MeasureDatagrams(path);
+    paths_->SeparateProcessors(true);
     for (const NetPath& path : paths_->paths()) MeasureTimes(path);
+    paths_->SeparateProcessors(false);
     for (const char* name : {"eoib", "vxlan"}) MeasureLosslessRate(paths_->path(name));
     for (const int loss : kLosses) {
       for (const char* name : {"eoib", "vxlan"}) MeasureTcpWithLoss(paths_->path(name), loss);

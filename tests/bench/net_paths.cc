@@ -1,5 +1,6 @@
 #include "tests/bench/net_paths.h"
 
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -91,28 +92,42 @@ void NetPaths::StartVSwitch(Host* host, int self, const std::string& underlay) {
   const std::string database = directory + "/conf.db", socket = "unix:" + directory + "/db.sock";
   const std::vector<std::string> environment = {"OVS_RUNDIR=" + directory, "OVS_LOGDIR=" + directory, "OVS_DBDIR=" + directory};
   host->MustRun({"ovsdb-tool", "create", database, "/usr/share/openvswitch/vswitch.ovsschema"});
-  processes_.push_back(host->Start({"ovsdb-server", database, "--remote=p" + socket, "--no-chdir"}, environment));
+  auto& processes = vswitches_[self - 1];
+  processes.push_back(host->Start({"ovsdb-server", database, "--remote=p" + socket, "--no-chdir"}, environment));
   const auto configure = [&](lab::Argv arguments) {
     arguments.insert(arguments.begin(), {"ovs-vsctl", "--no-wait", "--timeout=10", "--db=" + socket});
     host->MustRun(arguments);
   };
   if (!lab::EventuallyTrue(lab::kPatience, [&] { return host->Run({"test", "-S", directory + "/db.sock"}).ok(); })) {
-    lab::Die("ovsdb-server does not start: " + processes_.back()->Log());
+    lab::Die("ovsdb-server does not start: " + processes.back()->Log());
   }
   configure({"init"});
-  processes_.push_back(host->Start({"ovs-vswitchd", socket, "--no-chdir", "--disable-system"}, environment));
+  processes.push_back(host->Start({"ovs-vswitchd", socket, "--no-chdir", "--disable-system"}, environment));
   const std::string peer = absl::StrCat("192.168.200.", 3 - self);
   configure({"add-br", "phy", "--", "set", "bridge", "phy", "datapath_type=netdev", "--", "add-port", "phy", underlay});
   configure({"add-br", "ovs0", "--", "set", "bridge", "ovs0", "datapath_type=netdev", "--", "add-port", "ovs0", "tunnel", "--",
              "set", "interface", "tunnel", "type=vxlan", "options:remote_ip=" + peer});
   for (const char* interface : {"phy", "ovs0"}) {
     if (!lab::EventuallyTrue(lab::kPatience, [&] { return host->HasInterface(interface); })) {
-      lab::Die("ovs-vswitchd makes no interface: " + processes_.back()->Log());
+      lab::Die("ovs-vswitchd makes no interface: " + processes.back()->Log());
     }
   }
   host->AddAddress("phy", absl::StrCat("192.168.200.", self, "/24"));
   host->MustIp(absl::StrCat("link set phy mtu ", kMtu + kVxlanOverhead, " up"));
   host->MustIp(absl::StrCat("link set ovs0 mtu ", kMtu, " up"));
+}
+
+void NetPaths::SeparateProcessors(bool separate) {
+  if (std::thread::hardware_concurrency() < 2) return;
+  for (int i = 0; i < 2; ++i) {
+    const std::string processors = separate ? absl::StrCat(i) : absl::StrCat("0-", std::thread::hardware_concurrency() - 1);
+    std::vector<pid_t> programs = {agents_[i]->pid()};
+    for (const auto& process : vswitches_[i]) programs.push_back(process->pid());
+    for (const pid_t program : programs) {
+      const lab::RunResult result = lab::RunOnMachine({"taskset", "-a", "-c", "-p", processors, absl::StrCat(program)});
+      if (!result.ok()) lab::Die(result.ToString());
+    }
+  }
 }
 
 void NetPaths::LoseDatagrams(const NetPath& path, int per_million) {

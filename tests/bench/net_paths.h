@@ -2,6 +2,7 @@
 #ifndef EOIB_TESTS_BENCH_NET_PATHS_H_
 #define EOIB_TESTS_BENCH_NET_PATHS_H_
 
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,6 +31,10 @@ class NetPaths {
   const std::vector<NetPath>& paths() const { return paths_; }
   const NetPath& path(const std::string& name) const;
 
+  // Whether the programs of host one run on the first processor and those of host two on the second, as on two machines, or all
+  // where the scheduler likes.
+  void SeparateProcessors(bool separate);
+
   // From now on datagrams from host one to host two are lost at random, below `path`.
   void LoseDatagrams(const NetPath& path, int per_million);
 
@@ -51,7 +56,7 @@ class NetPaths {
   lab::Host* const one_;
   lab::Host* const two_;
   std::vector<std::unique_ptr<lab::Agent>> agents_;
-  std::vector<std::unique_ptr<lab::Process>> processes_;
+  std::array<std::vector<std::unique_ptr<lab::Process>>, 2> vswitches_;  // each host's processes of Open vSwitch
   std::vector<NetPath> paths_;
 };
 
