@@ -156,7 +156,9 @@ inline void GatewayTest::ExpectCaptureDecodes(size_t least) {
   argv.insert(argv.end(), {"-T", "fields"});
   for (const char* field : {"infiniband.bth.p_key", "frame.protocols", "_ws.malformed", "infiniband.eoib.tcp_chk",
                             "ip.checksum.status", "tcp.checksum.status", "udp.checksum.status", "icmp.checksum.status",
-                            "icmpv6.checksum.status", "infiniband.eoib.ms", "infiniband.eoib.ip_seg_offset"}) {
+                            "icmpv6.checksum.status", "infiniband.eoib.ms", "infiniband.eoib.ip_seg_offset",
+                            // To tell which one it is.
+                            "frame.number", "ip.src", "ipv6.src", "tcp.seq_raw", "tcp.len", "tcp.checksum"}) {
     argv.insert(argv.end(), {"-e", field});
   }
   const RunResult tshark = gateway()->host()->Run(argv);
@@ -164,7 +166,7 @@ inline void GatewayTest::ExpectCaptureDecodes(size_t least) {
   size_t ves = 0, ipoib = 0;
   for (const std::string& line : std::vector<std::string>(absl::StrSplit(tshark.out, '\n', absl::SkipEmpty()))) {
     const std::vector<std::string> fields = absl::StrSplit(line, '\t');
-    ASSERT_EQ(fields.size(), 11u) << line;
+    ASSERT_EQ(fields.size(), 17u) << line;
     if (fields[1] == "erf") continue;  // the comment record of a capture on real verbs
     const bool is_ves = fields[0] == absl::StrCat(kVesPKey);
     ++(is_ves ? ves : ipoib);

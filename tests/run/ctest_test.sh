@@ -28,6 +28,7 @@ test_case fails_twice netns 2 "$GTEST_FAILURE"
 test_case unit_fails_once unit 1 "$GTEST_FAILURE"
 test_case crashes_once netns 1 'kill -SEGV $$'
 test_case sees_a_crash netns 1 'echo "crashed: eoibd"; exit 1'
+test_case opensm_crashes_once vm 1 'echo "crashed: opensm, by signal 11"; exit 1'
 test_case crashes_in_a_shell vm 1 'echo "line 16: 71 Segmentation fault"; exit 139'
 test_case sees_a_check netns 1 'echo "a.cc:1: check failed: x"; exit 1'
 test_case sees_a_report netns 1 'echo "==7==ERROR: AddressSanitizer: heap-use-after-free"; exit 1'
@@ -43,7 +44,8 @@ expect() {
   status=1
 }
 expect unsteady "unsteady: fails_once (Some.Case), see build/failed/fails_once.log
-unsteady: hangs_once (ended by ctest's time limit), see build/failed/hangs_once.log" "$(sort build/unsteady.txt)"
+unsteady: hangs_once (ended by ctest's time limit), see build/failed/hangs_once.log
+unsteady: opensm_crashes_once (crashed: opensm, by signal 11), see build/failed/opensm_crashes_once.log" "$(sort build/unsteady.txt)"
 expect failures "crashes_in_a_shell in stage (Failed: *
 crashes_once in stage (SEGFAULT: *
 fails_twice, again when run alone (Some.Case)
