@@ -89,7 +89,7 @@ class DatagramPath {
   void BackgroundSleeps(absl::Time wakes, bool busy);
   // Wakes receivers as WakeReceiversIfDue() does. True: a polling thread left that to the background thread meanwhile, which does
   // it again within kArmTick.
-  static constexpr absl::Duration kArmTick = absl::Milliseconds(1);
+  static constexpr absl::Duration kArmTick = absl::Milliseconds(4);
   bool BackgroundArms();
   // True, once, if the background thread must be woken for parked messages.
   bool TakeBackgroundNeeded();
