@@ -17,7 +17,7 @@
 
 namespace eoib {
 
-// What a worker has received from its ports and transmitted to them.
+// Totals of the frames that a worker has received from its ports and transmitted to them.
 struct PortTraffic {
   uint64_t from_sockets = 0, to_sockets = 0;  // frames at ports with ServesSockets
   uint64_t bytes = 0;                         // at all ports, in both directions

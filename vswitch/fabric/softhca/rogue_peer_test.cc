@@ -7,11 +7,8 @@
 #include <sys/mman.h>
 
 #include <atomic>
-#include <cstdio>
-#include <cstring>
 #include <functional>
 #include <iostream>
-#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
