@@ -57,8 +57,9 @@ void RingSender::Send(const RecordHeader& header, const Gather& gather) {
 bool RingSender::TryWrite(const RecordHeader& header, const Gather& gather) {
   uint8_t* record = Reserve(header.length);
   if (record == nullptr) return false;
-  std::memcpy(record, &header, sizeof(header));
+  // The header last: copying a structure that was just written, member by member, waits for all stores before it.
   gather.CopyTo(record + sizeof(header));
+  std::memcpy(record, &header, sizeof(header));
   current_->producer.Commit(header.length);
   ++current_->unpublished;
   stalled_ = false;

@@ -16,6 +16,15 @@ constexpr size_t kGrhArea = sizeof(Grh);
 
 bool Contains(const std::vector<PKey>& pkeys, PKey pkey) { return std::find(pkeys.begin(), pkeys.end(), pkey) != pkeys.end(); }
 
+// Compares in the 8-byte words in which LoadHeader has just stored the header. A wider load would wait until these and all
+// stores before them, the last payload's, have left the processor.
+bool IsTo(const Gid& gid, const RecordHeader& header) {
+  uint64_t ours[2], theirs[2];
+  std::memcpy(ours, gid.bytes().data(), sizeof(ours));
+  std::memcpy(theirs, header.dgid.data(), sizeof(theirs));
+  return ours[0] == theirs[0] && ours[1] == theirs[1];
+}
+
 // The GRH that the receiver's HCA puts before the message (IBA 1.4 §8.3). The SGID is the one that the subnet reported.
 Grh MakeReceivedGrh(const SourceIdentity& source, const RecordHeader& header) {
   const size_t immediate = (header.flags & RecordHeader::kImmediate) != 0 ? 4 : 0;
@@ -209,7 +218,7 @@ void QueuePairs::AddSendCompletion(SoftQp* qp, const ibv_send_wr& request, ibv_w
   entry.send_number = qp->sends_posted;
   entry.is_send = true;
   SoftCq* cq = qp->soft_send_cq();
-  if (qp->parked == qp->unparked) return Complete(cq, entry, /*solicited=*/status != IBV_WC_SUCCESS);
+  if (qp->parked == qp->unparked) return AddCompletion(cq, entry);
   qp->held.push_back({entry, qp->parked});
   ++cq->held;
 }
@@ -217,9 +226,8 @@ void QueuePairs::AddSendCompletion(SoftQp* qp, const ibv_send_wr& request, ibv_w
 void QueuePairs::ReleaseHeld(SoftQp* qp) {
   SoftCq* cq = qp->soft_send_cq();
   for (; !qp->held.empty() && qp->held.front().parked <= qp->unparked; qp->held.pop_front()) {
-    const SoftCq::Entry& entry = qp->held.front().entry;
     --cq->held;
-    Complete(cq, entry, /*solicited=*/entry.wc.status != IBV_WC_SUCCESS);
+    AddCompletion(cq, qp->held.front().entry);
   }
 }
 
@@ -263,7 +271,7 @@ void QueuePairs::Deliver(const SourceIdentity& source, const RecordHeader& heade
   if (header.dlid >= Mlid::kMin) return DeliverMulticast(source, header, payload);
   // IBA 1.4 §9.6.1.1: a unicast packet's DLID and, if it has a GRH, DGID are the port's.
   const bool is_global = (header.flags & RecordHeader::kGlobal) != 0;
-  if (header.dlid != config_.lid.value() || (is_global && header.dgid != config_.gid.bytes())) {
+  if (header.dlid != config_.lid.value() || (is_global && !IsTo(config_.gid, header))) {
     ++counters_->rcv_bad_address;
     return;
   }
@@ -335,10 +343,15 @@ void QueuePairs::DeliverTo(SoftQp* qp, const SourceIdentity& source, const Recor
   CompleteReceive(qp, source.lid, header, IBV_WC_SUCCESS);
 }
 
+// Fills the entry in its place: a copy would wait until the payload's stores have left the processor.
 void QueuePairs::CompleteReceive(SoftQp* qp, Lid source, const RecordHeader& header, ibv_wc_status status) {
-  SoftCq::Entry entry{};
+  const SoftQp::Receive& receive = qp->receives[qp->slot(qp->receive_head++)];
+  SoftCq* const cq = qp->soft_recv_cq();
+  if (cq->full()) return;  // only flushed receives get here without a check for room
+  SoftCq::Entry& entry = cq->at(cq->tail++);
+  entry = {};
   ibv_wc& wc = entry.wc;
-  wc.wr_id = qp->receives[qp->slot(qp->receive_head++)].wr_id;
+  wc.wr_id = receive.wr_id;
   wc.status = status;
   wc.opcode = IBV_WC_RECV;
   wc.byte_len = static_cast<uint32_t>(kGrhArea) + header.length;
@@ -353,15 +366,19 @@ void QueuePairs::CompleteReceive(SoftQp* qp, Lid source, const RecordHeader& hea
     wc.imm_data = header.immediate;
   }
   entry.qp = qp;
-  const bool solicited = status != IBV_WC_SUCCESS || (header.flags & RecordHeader::kSolicited) != 0;
-  Complete(qp->soft_recv_cq(), entry, solicited);
+  RaiseEvent(cq, /*solicited=*/status != IBV_WC_SUCCESS || (header.flags & RecordHeader::kSolicited) != 0);
 }
 
 // ---- Completions.
 
-void QueuePairs::Complete(SoftCq* cq, const SoftCq::Entry& entry, bool solicited) {
-  if (cq->full()) return;  // only flushed receives get here without a check for room
+void QueuePairs::AddCompletion(SoftCq* cq, const SoftCq::Entry& entry) {
+  if (cq->full()) return;
   cq->at(cq->tail++) = entry;
+  RaiseEvent(cq, /*solicited=*/entry.wc.status != IBV_WC_SUCCESS);
+}
+
+// The queue has a new completion.
+void QueuePairs::RaiseEvent(SoftCq* cq, bool solicited) {
   if (cq->armed == SoftCq::Armed::kNo || (cq->armed == SoftCq::Armed::kSolicited && !solicited)) return;
   Disarm(cq);
   SoftChannel* channel = cq->soft_channel();

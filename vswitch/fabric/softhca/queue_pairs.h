@@ -81,7 +81,8 @@ class QueuePairs {
   void DeliverTo(SoftQp* qp, const SourceIdentity& source, const RecordHeader& header, const uint8_t* payload);
   bool CheckReceiver(const SoftQp& qp, const RecordHeader& header);
   void CompleteReceive(SoftQp* qp, Lid source, const RecordHeader& header, ibv_wc_status status);
-  void Complete(SoftCq* cq, const SoftCq::Entry& entry, bool solicited);
+  void AddCompletion(SoftCq* cq, const SoftCq::Entry& entry);
+  void RaiseEvent(SoftCq* cq, bool solicited);
   void ReleaseHeld(SoftQp* qp);
   void Flush(SoftQp* qp);
   void Reset(SoftQp* qp);

@@ -3,7 +3,6 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/base/casts.h"
 #include "vswitch/base/check.h"
 
 namespace eoib::softhca {
@@ -87,7 +86,7 @@ RingConsumer::Next RingConsumer::Peek(RecordHeader* header, const uint8_t** payl
     const uint64_t position = tail_ & (capacity_ - 1);
     const uint64_t to_end = capacity_ - position;
     const uint64_t available = cached_head_ - tail_;
-    *header = absl::bit_cast<RecordHeader>(LoadHeader(data_ + position));
+    LoadHeader(data_ + position, header);
     if (header->kind == RecordHeader::kDatagram && header->length <= kMaxRecordPayload) {
       record_size_ = RecordSize(header->length);
       if (record_size_ > available || record_size_ > to_end) return Next::kCorrupt;

@@ -48,7 +48,7 @@ struct RecordHeader {
   std::array<uint8_t, 16> dgid{};
   int64_t stamp = 0;  // used in a port's parking queue only: when the record was parked
 };
-static_assert(sizeof(RecordHeader) == kRecordAlignment && sizeof(RecordHeader) == sizeof(RingHeaderWords));
+static_assert(sizeof(RecordHeader) == kRecordAlignment && sizeof(RecordHeader) == kRingHeaderSize);
 // No padding, so that no uninitialised memory leaks into a ring.
 static_assert(std::has_unique_object_representations_v<RecordHeader>);
 

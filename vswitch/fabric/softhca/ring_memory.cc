@@ -79,11 +79,10 @@ RingMemory::~RingMemory() {
   }
 }
 
-RingHeaderWords LoadHeader(const uint8_t* from) {
-  RingHeaderWords words;
+void LoadHeader(const uint8_t* from, void* to) {
   const auto* shared = reinterpret_cast<const SharedWord*>(from);
-  for (size_t i = 0; i < words.size(); ++i) words[i] = __atomic_load_n(&shared[i], __ATOMIC_RELAXED);
-  return words;
+  auto* const words = static_cast<SharedWord*>(to);
+  for (size_t i = 0; i < kRingHeaderSize / sizeof(SharedWord); ++i) words[i] = __atomic_load_n(&shared[i], __ATOMIC_RELAXED);
 }
 
 }  // namespace eoib::softhca

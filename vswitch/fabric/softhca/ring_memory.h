@@ -6,8 +6,8 @@
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_RING_MEMORY_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_RING_MEMORY_H_
 
-#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -82,9 +82,9 @@ class RingMemory {
 
 bool IsRingCapacity(uint64_t capacity);
 
-// Copies a record's header in 8-byte loads, once: the other side may be writing it. All decisions use the copy.
-using RingHeaderWords = std::array<uint64_t, 8>;
-RingHeaderWords LoadHeader(const uint8_t* from);
+// Copies a record's header to `to` in 8-byte loads, once: the other side may be writing it. All decisions use the copy.
+inline constexpr size_t kRingHeaderSize = 64;
+void LoadHeader(const uint8_t* from, void* to);
 
 }  // namespace eoib::softhca
 
