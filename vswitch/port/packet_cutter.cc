@@ -35,10 +35,11 @@ absl::Span<uint8_t> PacketCutter::Next(absl::Span<uint8_t> room) noexcept {
   const ChecksumRequest checksum = plan_.WriteHeaders(next_, absl::MakeSpan(headers).first(plan_.header_size()));
   const size_t header_size = plan_.header_size() - plan_.ip_at();
   std::memcpy(packet.data(), headers.data() + plan_.ip_at(), header_size);
-  payload_.Copy(packet.size() - header_size, packet.data() + header_size);
+  const uint16_t data_sum = payload_.CopyAndSum(packet.size() - header_size, packet.data() + header_size);
   ++next_;
   const size_t l4 = checksum.start - plan_.ip_at();
-  const auto sum = static_cast<uint16_t>(~OnesComplementSum(packet.subspan(l4)));
+  // TCP's and UDP's headers have an even length, so the data's words are whole.
+  const auto sum = static_cast<uint16_t>(~OnesComplementSum(packet.subspan(l4, header_size - l4), data_sum));
   // A zero field would mean "no checksum" in UDP (RFC 768).
   WriteWire(be16(sum == 0 ? 0xffff : sum), &packet[l4 + checksum.offset]);
   return packet;

@@ -1,10 +1,15 @@
 #include "vswitch/port/packet_cutter.h"
 
+#include <algorithm>
+#include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "vswitch/base/seed_for_test.h"
+#include "vswitch/fabric/fake_verbs.h"
 #include "vswitch/wire/ip/ip_checksum.h"
 #include "vswitch/wire/super_frame_for_test.h"
 
@@ -63,6 +68,43 @@ TEST(PacketCutterTest, CutsWhatTheSenderMeant) {
     }
     EXPECT_EQ(count, (row.shape.payload + row.gso.size - 1) / row.gso.size);
     EXPECT_EQ(bytes, before);
+  }
+}
+
+// The sum of a packet goes on behind a piece of odd length.
+TEST(PacketCutterTest, CutsAcrossPiecesOfAnyLength) {
+  FakeHca hca;
+  const std::unique_ptr<BufferPool> pool = BufferPool::Create(&hca, hca.pd(), 32, 2044).value();
+  std::mt19937 random(SeedForTest());
+  for (int round = 0; round < 300; ++round) {
+    const Row row{"",
+                  {.tcp_options = 12, .payload = 4000 + random() % 2000},
+                  {GsoType::kTcp, static_cast<uint16_t>(500 + random() % 1000)}};
+    ChecksumRequest request;
+    const Bytes bytes = MakeSuperFrame(row.shape, &request);
+    const BufferId head = pool->Allocate();
+    size_t at = 200 + random() % 400;
+    std::copy_n(bytes.begin(), at, pool->Frame(head));
+    Frame frame{head, pool->Frame(head), static_cast<uint32_t>(at), request};
+    frame.gso = row.gso;
+    frame.rest = static_cast<uint32_t>(bytes.size() - at);
+    for (BufferId last = head; at != bytes.size(); ++frame.buffers) {
+      const size_t length = std::min<size_t>(1 + random() % 2000, bytes.size() - at);
+      const BufferId next = pool->Allocate();
+      ASSERT_FALSE(next.IsNone());
+      std::copy_n(bytes.begin() + static_cast<long>(at), length, pool->Frame(next));
+      pool->Append(last, next, pool->Frame(next), static_cast<uint32_t>(length));
+      at += length;
+      last = next;
+    }
+    auto cutter = PacketCutter::Of(*pool, frame);
+    ASSERT_TRUE(cutter.has_value());
+    for (size_t i = 0; cutter->NextSize() != 0; ++i) {
+      Bytes room(9000);
+      const absl::Span<uint8_t> packet = cutter->Next(absl::MakeSpan(room));
+      ASSERT_EQ(Bytes(packet.begin(), packet.end()), ExpectedPacket(row, i)) << i;
+    }
+    pool->Free(head);
   }
 }
 

@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 #include "vswitch/fabric/buffer_pool.h"
 #include "vswitch/port/frame.h"
+#include "vswitch/wire/ip/ones_complement_sum.h"
 
 namespace eoib {
 
@@ -25,19 +26,37 @@ class PieceReader {
   // Requires that so many bytes are left.
   void Copy(size_t bytes, uint8_t* to) {
     while (bytes != 0) {
-      if (left_.empty()) {
-        left_ = pool_->Bytes(next_);
-        next_ = pool_->Next(next_);
-      }
-      const size_t now = std::min(bytes, left_.size());
-      std::memcpy(to, left_.data(), now);
-      left_.remove_prefix(now);
-      to += now;
-      bytes -= now;
+      const absl::Span<const uint8_t> now = Take(bytes);
+      std::memcpy(to, now.data(), now.size());
+      to += now.size();
+      bytes -= now.size();
     }
+  }
+  // The same. Returns the bytes' one's-complement sum.
+  uint16_t CopyAndSum(size_t bytes, uint8_t* to) {
+    uint32_t sum = 0;
+    for (size_t copied = 0; copied != bytes;) {
+      const absl::Span<const uint8_t> now = Take(bytes - copied);
+      const uint16_t part = eoib::CopyAndSum(now, to + copied);
+      sum += copied % 2 == 0 ? part : SwapBytes(part);  // RFC 1071 §2 (B)
+      copied += now.size();
+    }
+    return OnesComplementSum({}, sum);
   }
 
  private:
+  static uint16_t SwapBytes(uint16_t sum) { return static_cast<uint16_t>(sum << 8 | sum >> 8); }
+  // The next bytes in one buffer, up to `most`.
+  absl::Span<const uint8_t> Take(size_t most) {
+    if (left_.empty()) {
+      left_ = pool_->Bytes(next_);
+      next_ = pool_->Next(next_);
+    }
+    const absl::Span<const uint8_t> taken = left_.first(std::min(most, left_.size()));
+    left_.remove_prefix(taken.size());
+    return taken;
+  }
+
   const BufferPool* pool_ = nullptr;
   BufferId next_ = BufferId::None();
   absl::Span<const uint8_t> left_;

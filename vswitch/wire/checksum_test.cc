@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "vswitch/wire/golden_frames_for_test.h"
@@ -67,13 +68,30 @@ TEST(OnesComplementSumTest, Examples) {
 
 TEST(OnesComplementSumTest, AgreesWithAPlainLoopAtEveryLengthAndAlignment) {
   std::mt19937 random(1);
-  for (size_t length = 0; length < 300; ++length) {
+  for (size_t length = 0; length < 600; ++length) {
     for (size_t alignment = 0; alignment < 8; ++alignment) {
       Bytes bytes(alignment + length);
       for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(length % 3 == 0 ? 0xff : random());
       const auto span = absl::MakeConstSpan(bytes).subspan(alignment);
       const uint32_t initial = static_cast<uint32_t>(random());
       ASSERT_EQ(OnesComplementSum(span, initial), SlowSum(span, initial)) << length << " bytes at " << alignment;
+      Bytes copy(length + 1, 0xa5);
+      ASSERT_EQ(CopyAndSum(span, copy.data()), SlowSum(span)) << length << " bytes at " << alignment;
+      ASSERT_TRUE(std::equal(span.begin(), span.end(), copy.begin())) << length << " bytes at " << alignment;
+      ASSERT_EQ(copy.back(), 0xa5) << length << " bytes at " << alignment;
+    }
+  }
+}
+
+// Counters that are too narrow overflow at extreme words, up or down.
+TEST(OnesComplementSumTest, CountsManyExtremeWords) {
+  for (const uint8_t byte : {0x00, 0x7f, 0x80, 0xff}) {
+    for (const size_t length : {size_t{4096}, size_t{65535}, (size_t{1} << 20) + 128, (size_t{2} << 20) + 129}) {
+      const Bytes bytes(length, byte);
+      Bytes copy(length);
+      EXPECT_EQ(OnesComplementSum(bytes), SlowSum(bytes)) << int{byte} << " times " << length;
+      EXPECT_EQ(CopyAndSum(bytes, copy.data()), SlowSum(bytes)) << int{byte} << " times " << length;
+      EXPECT_EQ(copy, bytes);
     }
   }
 }

@@ -54,23 +54,26 @@ absl::Span<const uint8_t> AddressesOf(const Ipv6Packet& packet) {
   return packet.bytes.subspan(kIpv6AddressesOffset, kIpv6AddressesSize);
 }
 
+template <typename Packet>
+uint16_t PseudoHeaderSumOf(const Packet& packet, const SumForm& form) {
+  return form.pseudo_header ? PseudoHeaderSum(AddressesOf(packet), packet.protocol, packet.payload.size()) : 0;
+}
+
 // The sum over the message, its checksum included, and over the pseudo-header if there is one.
 template <typename Packet>
 uint16_t SumOf(const Packet& packet, const SumForm& form) {
-  const auto message = packet.payload;
-  if (!form.pseudo_header) return OnesComplementSum(message);
-  return OnesComplementSum(message, PseudoHeaderSum(AddressesOf(packet), packet.protocol, message.size()));
+  return OnesComplementSum(packet.payload, PseudoHeaderSumOf(packet, form));
 }
 
-// `without_sum`: the verdict on UDP without a checksum.
-template <typename Packet>
-ChecksumVerdict Verify(const Packet& packet, ChecksumVerdict without_sum) {
+// `sum_of(packet, form)` is like SumOf. `without_sum`: the verdict on UDP without a checksum.
+template <typename Packet, typename Function>
+ChecksumVerdict Verify(const Packet& packet, ChecksumVerdict without_sum, Function sum_of) {
   const absl::optional<SumForm> form = FormOf(packet);
   if (!form.has_value()) return ChecksumVerdict::kUnknown;
   if (!HasForm(packet, *form)) return ChecksumVerdict::kWrong;
   const uint16_t field = ReadWire<be16>(&packet.payload[form->field]).value();
   if (packet.protocol == kProtocolUdp && field == kNoUdpSum) return without_sum;
-  return SumOf(packet, *form) == kRightSum ? ChecksumVerdict::kRight : ChecksumVerdict::kWrong;
+  return sum_of(packet, *form) == kRightSum ? ChecksumVerdict::kRight : ChecksumVerdict::kWrong;
 }
 
 // `packet` is the parsed form of `bytes`.
@@ -107,9 +110,19 @@ void WriteIpv4Checksum(absl::Span<uint8_t> header) noexcept {
 }
 
 // RFC 768: "the transmitter generated no checksum".
-ChecksumVerdict VerifyChecksum(const Ipv4Packet& packet) noexcept { return Verify(packet, ChecksumVerdict::kUnknown); }
+ChecksumVerdict VerifyChecksum(const Ipv4Packet& packet) noexcept {
+  return Verify(packet, ChecksumVerdict::kUnknown, SumOf<Ipv4Packet>);
+}
+// A right header, and only such are parsed, adds zero to the packet's sum.
+ChecksumVerdict VerifyChecksum(const Ipv4Packet& packet, uint16_t sum) noexcept {
+  return Verify(packet, ChecksumVerdict::kUnknown, [sum](const Ipv4Packet& of, const SumForm& form) {
+    return OnesComplementSum({}, uint32_t{sum} + PseudoHeaderSumOf(of, form));
+  });
+}
 // RFC 8200 §8.1: to be discarded.
-ChecksumVerdict VerifyChecksum(const Ipv6Packet& packet) noexcept { return Verify(packet, ChecksumVerdict::kWrong); }
+ChecksumVerdict VerifyChecksum(const Ipv6Packet& packet) noexcept {
+  return Verify(packet, ChecksumVerdict::kWrong, SumOf<Ipv6Packet>);
+}
 
 bool WriteChecksum(absl::Span<uint8_t> packet) noexcept {
   if (packet.empty()) return false;
