@@ -108,6 +108,7 @@ class FakeHca final : public Hca {
   void Deliver(absl::Span<const uint8_t> bytes, const ibv_wc& wc = {.status = IBV_WC_SUCCESS, .wc_flags = IBV_WC_GRH});
 
   // The answers to queries.
+  ibv_device_attr device_attr = {};
   ibv_port_attr port_attr = {};
   std::vector<uint16_t> pkeys;
   Gid gid;
@@ -166,6 +167,7 @@ inline FakeHca::FakeHca() {
     static_cast<FakeCq*>(cq)->armed = true;
     return 0;
   };
+  device_attr.device_cap_flags = IBV_DEVICE_UD_IP_CSUM;
   port_attr.state = IBV_PORT_ACTIVE;
   port_attr.active_mtu = IBV_MTU_4096;
   port_attr.link_layer = IBV_LINK_LAYER_INFINIBAND;
@@ -252,6 +254,11 @@ inline void FakeHca::Deliver(absl::Span<const uint8_t> bytes, const ibv_wc& wc) 
 inline const VerbsTable& FakeHca::verbs() const {
   static const VerbsTable kTable = [] {
     VerbsTable t = {};
+    t.query_device = [](ibv_context* context, ibv_device_attr* attr) {
+      if (int error = Of(context)->Failure("query_device")) return error;
+      *attr = Of(context)->device_attr;
+      return 0;
+    };
     t.query_port = [](ibv_context* context, uint8_t, ibv_port_attr* attr) {
       if (int error = Of(context)->Failure("query_port")) return error;
       *attr = Of(context)->port_attr;

@@ -57,6 +57,9 @@ absl::Status UdEndpoint::CreateQueues(ibv_pd* pd) {
   const absl::StatusOr<ibv_port_attr> port = hca_->QueryAttributes();
   if (!port.ok()) return port.status();
   ethernet_ = port->link_layer == IBV_LINK_LAYER_ETHERNET;
+  ibv_device_attr device = {};
+  verifies_checksums_ =
+      verbs.query_device(hca_->context(), &device) == 0 && (device.device_cap_flags & IBV_DEVICE_UD_IP_CSUM) != 0;
   channel_ = verbs.create_comp_channel(hca_->context());
   if (channel_ == nullptr) return Failed(errno, "create a completion channel");
   const int flags = fcntl(channel_->fd, F_GETFL);
@@ -198,6 +201,7 @@ bool UdEndpoint::TakeReceive(const ibv_wc& wc, Datagram* out) {
   if (!out->ok) return true;
   out->length = wc.byte_len - kGrhSize;  // the GRH's 40 bytes count, used or not (IBA 1.4 §11.4.1.2)
   out->has_grh = (wc.wc_flags & IBV_WC_GRH) != 0;
+  out->checksums_ok = verifies_checksums_ && (wc.wc_flags & IBV_WC_IP_CSUM_OK) != 0;
   if (out->has_grh) {
     out->sgid = Gid::FromWire(pool_->Grh(buffer) + kGrhSgid);
     out->dgid = Gid::FromWire(pool_->Grh(buffer) + kGrhDgid);

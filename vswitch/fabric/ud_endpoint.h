@@ -36,8 +36,9 @@ struct Datagram {
   uint32_t length = 0;  // UD payload: EoIB header and frame
   bool ok = true;       // false: the receive failed; only `buffer` is valid
   bool has_grh = false;
-  Gid sgid;  // from the GRH
-  Gid dgid;  // from the GRH: the group's MGID, or this port's GID
+  bool checksums_ok = false;  // the HCA verified the checksums of IPv4, and of TCP or UDP in it
+  Gid sgid;                   // from the GRH
+  Gid dgid;                   // from the GRH: the group's MGID, or this port's GID
   Qpn source_qpn;
   Lid slid;  // slid and sl are 0 on RoCE
   Sl sl;
@@ -127,9 +128,10 @@ class UdEndpoint {
   std::unique_ptr<GroupAttachments> groups_;
   const size_t receive_depth_;
   size_t posted_ = 0;
-  bool send_failed_ = false;     // the send queue may be in SQE
-  bool receive_failed_ = false;  // the QP may be in ERR
-  bool ethernet_ = false;        // the port's link layer
+  bool send_failed_ = false;         // the send queue may be in SQE
+  bool receive_failed_ = false;      // the QP may be in ERR
+  bool ethernet_ = false;            // the port's link layer
+  bool verifies_checksums_ = false;  // IBV_DEVICE_UD_IP_CSUM: without it IBV_WC_IP_CSUM_OK means nothing
   std::atomic<bool> failed_{false};
   std::atomic<uint32_t> qkey_;  // the QP's
   SendQueue sends_;

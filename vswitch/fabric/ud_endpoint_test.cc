@@ -123,6 +123,23 @@ TEST_F(UdEndpointTest, ReceiveReadsTheCompletionAndTheGrh) {
   EXPECT_EQ(endpoint_->Receive(absl::MakeSpan(datagrams)), 0u);
 }
 
+// rdma-core, ibv_poll_cq(3): the flag means something only on devices that announce the offload.
+TEST_F(UdEndpointTest, ChecksumsAreVerifiedIfTheDeviceSaysThatItDoes) {
+  for (const bool announced : {false, true}) {
+    hca_.device_attr.device_cap_flags = announced ? IBV_DEVICE_UD_IP_CSUM : 0;
+    auto endpoint = UdEndpoint::Create(&hca_, hca_.pd(), pool_.get(), handles_.get(), {.receive_depth = 4, .send_depth = 4});
+    ASSERT_TRUE(endpoint.ok());
+    (*endpoint)->Refill();
+    for (const unsigned flags : {0u, unsigned{IBV_WC_IP_CSUM_OK}}) {
+      hca_.Deliver(Bytes(68), {.status = IBV_WC_SUCCESS, .src_qp = 0x77, .wc_flags = flags});
+      Datagram datagram;
+      ASSERT_EQ((*endpoint)->Receive(absl::MakeSpan(&datagram, 1)), 1u);
+      EXPECT_EQ(datagram.checksums_ok, announced && flags != 0);
+      pool_->Free(datagram.buffer);
+    }
+  }
+}
+
 TEST_F(UdEndpointTest, ReceiveMarksFailedReceives) {
   struct Row {
     const char* description;

@@ -93,7 +93,7 @@ int DatagramPath::SendOne(SoftQp* qp, const ibv_send_wr& request) {
   const ibv_wc_status status = queue_pairs_.CheckMessage(*qp, request, &length);
   if (status == IBV_WC_SUCCESS) {
     if (queue_pairs_.MakeHeader(qp, request, length, &header)) {
-      Transmit(header, Gather{request.sg_list, request.num_sge});
+      Transmit(header, Gather{request.sg_list, request.num_sge, (request.send_flags & IBV_SEND_IP_CSUM) != 0});
     } else {
       ++counters_.xmit_copies;
       // The P_Key was withdrawn: the datagram is dropped, and its send completes.

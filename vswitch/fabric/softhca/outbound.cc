@@ -6,16 +6,19 @@
 #include <cstring>
 
 #include "vswitch/base/event_fd.h"
+#include "vswitch/fabric/softhca/checksum_offload.h"
 #include "vswitch/fabric/softhca/subnet_link.h"
 
 namespace eoib::softhca {
 
 void Gather::CopyTo(uint8_t* to) const {
+  uint8_t* const start = to;
   for (int i = 0; i < count; ++i) {
     if (sges[i].length == 0) continue;
     std::memcpy(to, reinterpret_cast<const void*>(sges[i].addr), sges[i].length);
     to += sges[i].length;
   }
+  if (write_checksums) WriteChecksums({start, static_cast<size_t>(to - start)});
 }
 
 // ---- Counting.

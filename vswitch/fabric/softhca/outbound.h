@@ -89,6 +89,7 @@ struct OutboundShared {
 struct Gather {
   const ibv_sge* sges;
   int count;
+  bool write_checksums = false;  // into the copy: checksum_offload.h
 
   void CopyTo(uint8_t* to) const;
 };

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "vswitch/base/event_fd.h"
+#include "vswitch/fabric/softhca/checksum_offload.h"
 #include "vswitch/fabric/softhca/qp_transitions.h"
 #include "vswitch/wire/ib/ib_headers.h"
 #include "vswitch/wire/ib/sa_mad.h"
@@ -338,13 +339,16 @@ void QueuePairs::DeliverTo(SoftQp* qp, const SourceIdentity& source, const Recor
   } else {
     scatter.Skip(kGrhArea);
   }
-  scatter.Write(payload, header.length);
+  const absl::Span<const uint8_t> datagram(payload, header.length);
+  uint8_t* const place = HasIpv4(datagram) ? scatter.Contiguous(datagram.size()) : nullptr;
+  const bool verified = place != nullptr && CopyAndVerify(datagram, place);
+  if (place == nullptr) scatter.Write(payload, header.length);
   ++counters_->rcv_delivered;
-  CompleteReceive(qp, source.lid, header, IBV_WC_SUCCESS);
+  CompleteReceive(qp, source.lid, header, IBV_WC_SUCCESS, verified ? IBV_WC_IP_CSUM_OK : 0);
 }
 
 // Fills the entry in its place: a copy would wait until the payload's stores have left the processor.
-void QueuePairs::CompleteReceive(SoftQp* qp, Lid source, const RecordHeader& header, ibv_wc_status status) {
+void QueuePairs::CompleteReceive(SoftQp* qp, Lid source, const RecordHeader& header, ibv_wc_status status, unsigned flags) {
   const SoftQp::Receive& receive = qp->receives[qp->slot(qp->receive_head++)];
   SoftCq* const cq = qp->soft_recv_cq();
   if (cq->full()) return;  // only flushed receives get here without a check for room
@@ -360,6 +364,7 @@ void QueuePairs::CompleteReceive(SoftQp* qp, Lid source, const RecordHeader& hea
   wc.pkey_index = qp->pkey_index;
   wc.slid = source.value();
   wc.sl = header.sl & Sl::kMax;
+  wc.wc_flags = flags;
   if ((header.flags & RecordHeader::kGlobal) != 0) wc.wc_flags |= IBV_WC_GRH;
   if ((header.flags & RecordHeader::kImmediate) != 0) {
     wc.wc_flags |= IBV_WC_WITH_IMM;

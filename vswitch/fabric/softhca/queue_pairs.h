@@ -80,7 +80,7 @@ class QueuePairs {
   void DeliverMulticast(const SourceIdentity& source, const RecordHeader& header, const uint8_t* payload);
   void DeliverTo(SoftQp* qp, const SourceIdentity& source, const RecordHeader& header, const uint8_t* payload);
   bool CheckReceiver(const SoftQp& qp, const RecordHeader& header);
-  void CompleteReceive(SoftQp* qp, Lid source, const RecordHeader& header, ibv_wc_status status);
+  void CompleteReceive(SoftQp* qp, Lid source, const RecordHeader& header, ibv_wc_status status, unsigned flags = 0);
   void AddCompletion(SoftCq* cq, const SoftCq::Entry& entry);
   void RaiseEvent(SoftCq* cq, bool solicited);
   void ReleaseHeld(SoftQp* qp);

@@ -12,6 +12,9 @@
 #include "vswitch/fabric/sa_client.h"
 #include "vswitch/fabric/softhca/soft_hca_test_fixture.h"
 #include "vswitch/wire/ib/ib_headers_for_test.h"
+#include "vswitch/wire/ip/ip_checksum.h"
+#include "vswitch/wire/ip/ip_for_test.h"
+#include "vswitch/wire/ip/ip_headers.h"
 
 namespace eoib::softhca {
 namespace {
@@ -128,6 +131,114 @@ TEST_F(SoftHcaTest, InlineDataNeedsNoMemoryRegion) {
   sge.length = 257;
   EXPECT_EQ(ibv_post_send(a.qp(), &request, &bad), EINVAL) << "more than max_inline_data";
   a.verbs().destroy_ah(ah);
+}
+
+// ---- Checksum offload.
+
+std::string Text(absl::string_view ipoib_header, const std::vector<uint8_t>& packet) {
+  std::vector<uint8_t> bytes = FromHex(ipoib_header);
+  bytes.insert(bytes.end(), packet.begin(), packet.end());
+  return {bytes.begin(), bytes.end()};
+}
+// An IPv4 packet with `protocol`, `size` bytes behind the IP header, and right checksums.
+std::vector<uint8_t> PacketWithSums(uint8_t protocol, size_t size, absl::string_view options = "") {
+  std::vector<uint8_t> message(size, 0x33);
+  if (protocol == kProtocolUdp) WriteWire(be16(static_cast<uint16_t>(size)), &message[4]);
+  std::vector<uint8_t> packet = Ipv4Of(protocol, message, options);
+  EXPECT_TRUE(WriteChecksum(absl::MakeSpan(packet)));
+  return packet;
+}
+
+TEST_F(SoftHcaTest, ReceivedChecksumsAreVerified) {
+  SoftNode a(Open("a")), b(Open("b"));
+  ibv_device_attr device;
+  ASSERT_EQ(a.verbs().query_device(a.hca().context(), &device), 0);
+  EXPECT_NE(device.device_cap_flags & IBV_DEVICE_UD_IP_CSUM, 0u);
+  constexpr char kIp[] = "08000000";
+  const auto changed = [](std::vector<uint8_t> packet, size_t at) {
+    packet[at] ^= 1;
+    return packet;
+  };
+  const auto without_udp_sum = [](std::vector<uint8_t> packet) {
+    WriteWire(be16(), &packet[26]);
+    return packet;
+  };
+  const auto fragment = [](std::vector<uint8_t> packet) {
+    packet[6] = 0x20;  // more fragments
+    RepairIpv4(&packet);
+    return packet;
+  };
+  const auto padded = [](std::vector<uint8_t> packet) {
+    packet.push_back(0);
+    return packet;
+  };
+  const std::vector<uint8_t> tcp = PacketWithSums(kProtocolTcp, 3001);
+  const struct {
+    const char* description;
+    std::string datagram;
+    bool verified;
+  } rows[] = {
+      {"TCP", Text(kIp, tcp), true},
+      {"a reserved field that is set", Text("0800abcd", tcp), true},
+      {"TCP with IP options", Text(kIp, PacketWithSums(kProtocolTcp, 100, "01010101")), true},
+      {"UDP", Text(kIp, PacketWithSums(kProtocolUdp, 500)), true},
+      {"a changed byte", Text(kIp, changed(tcp, 3000)), false},
+      {"the last byte", Text(kIp, changed(tcp, 3020)), false},
+      {"a changed address", Text(kIp, changed(tcp, 15)), false},
+      {"a changed TTL: the header's sum", Text(kIp, changed(tcp, 8)), false},
+      {"UDP without a sum", Text(kIp, without_udp_sum(PacketWithSums(kProtocolUdp, 500))), false},
+      {"a fragment", Text(kIp, fragment(PacketWithSums(kProtocolTcp, 800))), false},
+      {"padding", Text(kIp, padded(tcp)), false},
+      {"ICMP", Text(kIp, PacketWithSums(kProtocolIcmp, 64)), false},
+      {"another type", Text("86dd0000", tcp), false},
+      {"cut off", Text(kIp, tcp).substr(0, 1000), false},
+      {"a part of a header", Text(kIp, tcp).substr(0, 14), false},
+      {"no more than an IPoIB header", Text(kIp, {}), false},
+      {"less", std::string(2, 8), false},
+  };
+  for (const auto& row : rows) {
+    ASSERT_EQ(a.Send(b.Address(), row.datagram), 0);
+    const Received got = b.Receive();
+    EXPECT_EQ(got.payload, row.datagram) << row.description;
+    EXPECT_EQ(got.wc.wc_flags, row.verified ? unsigned{IBV_WC_IP_CSUM_OK} : 0u) << row.description;
+  }
+  ASSERT_EQ(a.Send(b.GlobalAddress(), rows[0].datagram), 0);
+  EXPECT_EQ(b.Receive().wc.wc_flags, unsigned{IBV_WC_IP_CSUM_OK} | IBV_WC_GRH);
+}
+
+TEST_F(SoftHcaTest, AScatteredDatagramArrivesUnverified) {
+  SoftNode a(Open("a")), b(Open("b"), {.post_receives = false});
+  const std::string datagram = Text("08000000", PacketWithSums(kProtocolTcp, 900));
+  const uintptr_t base = reinterpret_cast<uintptr_t>(b.buffer(0));
+  ibv_sge into[2] = {{base, 140, b.mr()->lkey}, {base + 140, 2000, b.mr()->lkey}};
+  ibv_recv_wr receive{}, *bad;
+  receive.sg_list = into;
+  receive.num_sge = 2;
+  ASSERT_EQ(ibv_post_recv(b.qp(), &receive, &bad), 0);
+  ASSERT_EQ(a.Send(b.Address(), datagram), 0);
+  const Received got = b.Receive();
+  EXPECT_EQ(got.payload, datagram);
+  EXPECT_EQ(got.wc.wc_flags, 0u);
+}
+
+TEST_F(SoftHcaTest, ChecksumsAreWrittenIfTheSenderAsksForIt) {
+  SoftNode a(Open("a")), b(Open("b"));
+  for (const uint8_t protocol : {kProtocolTcp, kProtocolUdp, kProtocolIcmp}) {
+    const std::vector<uint8_t> right = PacketWithSums(protocol, 700);
+    std::vector<uint8_t> bare = right, expected = right;
+    const size_t field = 20 + (protocol == kProtocolTcp ? 16 : protocol == kProtocolUdp ? 6 : 2);
+    for (const size_t at : {size_t{10}, field}) WriteWire(be16(), &bare[at]);
+    if (protocol == kProtocolIcmp) WriteWire(be16(), &expected[field]);  // is not offloaded
+    ASSERT_EQ(a.Send(b.Address(), Text("08000000", bare), IBV_SEND_SIGNALED | IBV_SEND_IP_CSUM), 0);
+    EXPECT_EQ(b.Receive().payload, Text("08000000", expected)) << int{protocol};
+    ASSERT_EQ(a.Send(b.Address(), Text("08000000", bare)), 0);
+    EXPECT_EQ(b.Receive().payload, Text("08000000", bare)) << int{protocol} << ": not asked for";
+  }
+  for (const std::string& other :
+       {std::string("08000000"), std::string("080000004f0000"), std::string("e01b"), std::string("hello")}) {
+    ASSERT_EQ(a.Send(b.Address(), other, IBV_SEND_SIGNALED | IBV_SEND_IP_CSUM), 0);
+    EXPECT_EQ(b.Receive().payload, other);
+  }
 }
 
 // One rule in each row: the change to a datagram that would arrive, and the counter that the receiver increments.

@@ -25,7 +25,8 @@ void FillDeviceAttributes(const PortConfig& config, ibv_device_attr* attr) {
   attr->page_size_cap = 0xffff'f000;
   attr->max_qp = static_cast<int>(std::min<uint32_t>(config.qpns.count, kMaxQp));
   attr->max_qp_wr = kMaxWr;
-  attr->device_cap_flags = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR | IBV_DEVICE_PORT_ACTIVE_EVENT;
+  attr->device_cap_flags =
+      IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_UD_IP_CSUM;
   attr->max_sge = kMaxSge;
   attr->max_cq = 65536;
   attr->max_cqe = kMaxCqe;

@@ -1,0 +1,39 @@
+#include "vswitch/fabric/softhca/checksum_offload.h"
+
+#include <cstring>
+
+#include "vswitch/wire/ip/ip_checksum.h"
+#include "vswitch/wire/ip/ip_headers.h"
+#include "vswitch/wire/ip/ones_complement_sum.h"
+#include "vswitch/wire/ipoib_header.h"
+
+namespace eoib::softhca {
+namespace {
+
+bool IsTcpOrUdp(uint8_t protocol) { return protocol == kProtocolTcp || protocol == kProtocolUdp; }
+
+}  // namespace
+
+bool HasIpv4(absl::Span<const uint8_t> datagram) noexcept { return DecodeIpoibHeader(datagram) == IpoibType::kIpv4; }
+
+bool CopyAndVerify(absl::Span<const uint8_t> datagram, uint8_t* to) noexcept {
+  std::memcpy(to, datagram.data(), kIpoibHeaderSize);
+  const absl::Span<const uint8_t> copy(to + kIpoibHeaderSize, datagram.size() - kIpoibHeaderSize);
+  const uint16_t sum = CopyAndSum(datagram.subspan(kIpoibHeaderSize), to + kIpoibHeaderSize);
+  const absl::optional<Ipv4Packet> packet = ParseIpv4Packet(copy);
+  return packet.has_value() && packet->bytes.size() == copy.size() && IsTcpOrUdp(packet->protocol) &&
+         VerifyChecksum(*packet, sum) == ChecksumVerdict::kRight;
+}
+
+// ParseIpv4Packet would refuse a header whose checksum is not there yet.
+void WriteChecksums(absl::Span<uint8_t> datagram) noexcept {
+  if (!HasIpv4(datagram)) return;
+  const absl::Span<uint8_t> packet = datagram.subspan(kIpoibHeaderSize);
+  if (packet.size() < sizeof(Ipv4Wire)) return;
+  const size_t header_size = size_t{4} * (packet[0] & 0xf);
+  if (header_size < sizeof(Ipv4Wire) || header_size > packet.size()) return;
+  WriteIpv4Checksum(packet.first(header_size));
+  if (IsTcpOrUdp(packet[offsetof(Ipv4Wire, protocol)])) WriteChecksum(packet);
+}
+
+}  // namespace eoib::softhca
