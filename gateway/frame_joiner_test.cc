@@ -136,6 +136,21 @@ TEST_F(FrameJoinerTest, AWrongChecksumIsNotRepaired) {
   EXPECT_EQ(frames_[2].gso, (Gso{GsoType::kTcp, 1000}));
 }
 
+// The next segment is summed, unless the HCA has done so.
+TEST_F(FrameJoinerTest, ASegmentContinuesIfItsChecksumIsRightOrVerified) {
+  const Packets cut = Cut({.payload = 4000}, 1000);
+  Bytes wrong = cut.packets[2];
+  wrong.back() ^= 1;
+  Start();
+  Give(cut.header, cut.packets[0]);
+  EXPECT_TRUE(joiner_.Continue(cut.packets[1], /*verified=*/false, &left_));
+  EXPECT_FALSE(joiner_.Continue(wrong, /*verified=*/false, &left_));
+  EXPECT_TRUE(joiner_.Continue(wrong, /*verified=*/true, &left_)) << "it need not be read";
+  EXPECT_FALSE(joiner_.Continue(cut.packets[1], /*verified=*/true, &left_)) << "it does not continue";
+  EXPECT_TRUE(joiner_.Continue(cut.packets[3], /*verified=*/true, &left_));
+  EXPECT_THAT(Take(), SizeIs(1));
+}
+
 TEST_F(FrameJoinerTest, ASingleSegmentLeavesAsItCame) {
   const Packets cut = Cut({.payload = 2000}, 1986);
   Start();

@@ -192,7 +192,7 @@ void GatewayPort::OnPacket(const ipoib::Packet& packet) {
 // segment before it, a moment ago, were the same.
 bool GatewayPort::Continues(const ipoib::Packet& packet) {
   if (packet.group || !packet.source.has_value() || packet.source != frame_sender_) return false;
-  if (!joiner_.Continue(packet.payload, &receiving_.buffers)) return false;
+  if (!joiner_.Continue(packet.payload, packet.checksums_ok, &receiving_.buffers)) return false;
   ++counters_.joined;
   translator_.CountJoined();
   return true;

@@ -38,7 +38,7 @@ class FakeTun final : public Tun {
     ++batched;
     return Write(packet);
   }
-  bool Continue(absl::Span<const uint8_t> packet) override {
+  bool Continue(absl::Span<const uint8_t> packet, bool /*verified*/) override {
     if (!continues) return false;
     written.emplace_back(packet.begin(), packet.end());
     return true;

@@ -109,6 +109,7 @@ void Channel::Deliver(const Datagram& datagram) {
   Packet packet;
   packet.type = *type;
   packet.payload = {bytes + kIpoibHeaderSize, datagram.length - kIpoibHeaderSize};
+  packet.checksums_ok = datagram.checksums_ok;
   packet.group = datagram.has_grh && datagram.dgid.IsMulticast();
   packet.broadcast = packet.group && IsBroadcast(Mgid(datagram.dgid));
   packet.source = peers_.OnDatagram(datagram, *type, packet.payload);

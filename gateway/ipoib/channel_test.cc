@@ -50,6 +50,7 @@ class ChannelTest : public testing::Test, protected Listener {
 
   void OnPacket(const Packet& packet) override {
     sources_.push_back(packet.source);
+    verified_.push_back(packet.checksums_ok);
     if (const auto once = std::exchange(on_packet_, nullptr)) once();
   }
   void OnBatchEnd() override { batch_ends_.push_back(sources_.size()); }
@@ -72,7 +73,7 @@ class ChannelTest : public testing::Test, protected Listener {
     bytes.insert(bytes.end(), payload.begin(), payload.end());
     hca_.Deliver(bytes, {.status = IBV_WC_SUCCESS,
                          .src_qp = from.qpn().value(),
-                         .wc_flags = grh ? unsigned{IBV_WC_GRH} : 0u,
+                         .wc_flags = (grh ? unsigned{IBV_WC_GRH} : 0u) | flags_,
                          .slid = slid.value()});
   }
   void Hear(const IpoibAddress& from, Lid slid = kSlid) {
@@ -100,10 +101,21 @@ class ChannelTest : public testing::Test, protected Listener {
   std::unique_ptr<LinkRequestQueue> requests_ = std::make_unique<LinkRequestQueue>();
   std::unique_ptr<LinkEventQueue> events_ = std::make_unique<LinkEventQueue>();
   std::vector<absl::optional<IpoibAddress>> sources_;
+  std::vector<bool> verified_;       // Packet::checksums_ok
+  unsigned flags_ = 0;               // of completions, beside the GRH's
   std::vector<size_t> batch_ends_;   // packets by then
   std::function<void()> on_packet_;  // called once
   Channel channel_{{pool_.get(), &directory_, requests_.get(), events_.get(), &clock_}};
 };
+
+TEST_F(ChannelTest, TellsWhetherTheHcaVerifiedChecksums) {
+  for (const unsigned flags : {0u, unsigned{IBV_WC_IP_CSUM_OK}}) {
+    flags_ = flags;
+    Arrive(AddressOf(2), true);
+  }
+  channel_.Work();
+  EXPECT_THAT(verified_, ElementsAre(false, true));
+}
 
 // If more than a batch arrives between the last poll and arming, the rest raises no event.
 TEST_F(ChannelTest, ReceivesDatagramsThatArriveWhileArming) {

@@ -32,8 +32,9 @@ struct Packet {
   // The sender: with a GRH, its SGID and the source QPN. Linux sends unicast without a GRH (§6): then the address that the
   // sender at this SLID and QPN has given in its ARP or neighbour discovery; absent if none came yet.
   absl::optional<IpoibAddress> source;
-  bool group = false;      // came through a multicast group; else to this queue pair alone
-  bool broadcast = false;  // came through the broadcast group
+  bool group = false;         // came through a multicast group; else to this queue pair alone
+  bool broadcast = false;     // came through the broadcast group
+  bool checksums_ok = false;  // the HCA verified the checksums of IPv4, and of TCP or UDP in it
 };
 
 // Receives the packets and state changes of an Interface.
