@@ -124,7 +124,7 @@ TEST_F(UdEndpointTest, ReceiveReadsTheCompletionAndTheGrh) {
 }
 
 // rdma-core, ibv_poll_cq(3): the flag means something only on devices that announce the offload.
-TEST_F(UdEndpointTest, ChecksumsAreVerifiedIfTheDeviceSaysThatItDoes) {
+TEST_F(UdEndpointTest, ChecksumsAreOkOnlyOnADeviceThatAnnouncesTheOffload) {
   for (const bool announced : {false, true}) {
     hca_.device_attr.device_cap_flags = announced ? IBV_DEVICE_UD_IP_CSUM : 0;
     auto endpoint = UdEndpoint::Create(&hca_, hca_.pd(), pool_.get(), handles_.get(), {.receive_depth = 4, .send_depth = 4});

@@ -21,8 +21,8 @@ bool CopyAndVerify(absl::Span<const uint8_t> datagram, uint8_t* to) noexcept {
   const absl::Span<const uint8_t> copy(to + kIpoibHeaderSize, datagram.size() - kIpoibHeaderSize);
   const uint16_t sum = CopyAndSum(datagram.subspan(kIpoibHeaderSize), to + kIpoibHeaderSize);
   const absl::optional<Ipv4Packet> packet = ParseIpv4Packet(copy);
-  return packet.has_value() && packet->bytes.size() == copy.size() && IsTcpOrUdp(packet->protocol) &&
-         VerifyChecksum(*packet, sum) == ChecksumVerdict::kRight;
+  return HasIpv4({to, kIpoibHeaderSize}) && packet.has_value() && packet->bytes.size() == copy.size() &&
+         IsTcpOrUdp(packet->protocol) && VerifyChecksum(*packet, sum) == ChecksumVerdict::kRight;
 }
 
 // ParseIpv4Packet would refuse a header whose checksum is not there yet.
@@ -31,7 +31,7 @@ void WriteChecksums(absl::Span<uint8_t> datagram) noexcept {
   const absl::Span<uint8_t> packet = datagram.subspan(kIpoibHeaderSize);
   if (packet.size() < sizeof(Ipv4Wire)) return;
   const size_t header_size = size_t{4} * (packet[0] & 0xf);
-  if (header_size < sizeof(Ipv4Wire) || header_size > packet.size()) return;
+  if (packet[0] >> 4 != 4 || header_size < sizeof(Ipv4Wire) || header_size > packet.size()) return;
   WriteIpv4Checksum(packet.first(header_size));
   if (IsTcpOrUdp(packet[offsetof(Ipv4Wire, protocol)])) WriteChecksum(packet);
 }

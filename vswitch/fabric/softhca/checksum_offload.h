@@ -13,8 +13,7 @@ namespace eoib::softhca {
 // Whether the IPoIB header says IPv4. A datagram of another kind has nothing to verify.
 bool HasIpv4(absl::Span<const uint8_t> datagram) noexcept;
 // Copies such a datagram to `to`, and sums it meanwhile. True if the packet is whole and all checksums are right
-//
-// (IBV_WC_IP_CSUM_OK). A sender that changes the datagram during the call may get it wrong, which harms its own packet only.
+// (IBV_WC_IP_CSUM_OK). A sender may write the datagram meanwhile; the result is that of the copy.
 bool CopyAndVerify(absl::Span<const uint8_t> datagram, uint8_t* to) noexcept;
 // Writes the checksums of a datagram that is sent (IBV_SEND_IP_CSUM).
 void WriteChecksums(absl::Span<uint8_t> datagram) noexcept;

@@ -51,7 +51,7 @@ class Scatter {
   void Skip(size_t length) {
     Walk(length, [](uint8_t*, size_t) {});
   }
-  // The address of the next `length` bytes, or null if they are not in one piece.
+  // The address of the next `length` bytes; null if they are not in one piece, or none.
   uint8_t* Contiguous(size_t length) const {
     return length != 0 && length <= sge_->length - used_ ? reinterpret_cast<uint8_t*>(sge_->addr) + used_ : nullptr;
   }

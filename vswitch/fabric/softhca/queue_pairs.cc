@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "vswitch/base/check.h"
 #include "vswitch/base/event_fd.h"
 #include "vswitch/fabric/softhca/checksum_offload.h"
 #include "vswitch/fabric/softhca/qp_transitions.h"
@@ -19,7 +20,7 @@ bool Contains(const std::vector<PKey>& pkeys, PKey pkey) { return std::find(pkey
 
 // Compares in the 8-byte words in which LoadHeader has just stored the header. A wider load would wait until these and all
 // stores before them, the last payload's, have left the processor.
-bool IsTo(const Gid& gid, const RecordHeader& header) {
+bool HasDgid(const RecordHeader& header, const Gid& gid) {
   uint64_t ours[2], theirs[2];
   std::memcpy(ours, gid.bytes().data(), sizeof(ours));
   std::memcpy(theirs, header.dgid.data(), sizeof(theirs));
@@ -272,7 +273,7 @@ void QueuePairs::Deliver(const SourceIdentity& source, const RecordHeader& heade
   if (header.dlid >= Mlid::kMin) return DeliverMulticast(source, header, payload);
   // IBA 1.4 §9.6.1.1: a unicast packet's DLID and, if it has a GRH, DGID are the port's.
   const bool is_global = (header.flags & RecordHeader::kGlobal) != 0;
-  if (header.dlid != config_.lid.value() || (is_global && !IsTo(config_.gid, header))) {
+  if (header.dlid != config_.lid.value() || (is_global && !HasDgid(header, config_.gid))) {
     ++counters_->rcv_bad_address;
     return;
   }
@@ -377,7 +378,7 @@ void QueuePairs::CompleteReceive(SoftQp* qp, Lid source, const RecordHeader& hea
 // ---- Completions.
 
 void QueuePairs::AddCompletion(SoftCq* cq, const SoftCq::Entry& entry) {
-  if (cq->full()) return;
+  EOIB_DCHECK(!cq->full());  // CheckSend made sure of room
   cq->at(cq->tail++) = entry;
   RaiseEvent(cq, /*solicited=*/entry.wc.status != IBV_WC_SUCCESS);
 }

@@ -63,7 +63,7 @@ class QueuePairs {
   void OnUnparked(uint32_t qpn);
 
   // Checks a received datagram against its source's identity and delivers it to its queue pairs. The payload may lie in a
-  // ring; it is read once for each queue pair.
+  // ring; for each queue pair it is read once, beside a look at its type.
   void Deliver(const SourceIdentity& source, const RecordHeader& header, const uint8_t* payload);
 
   int Poll(SoftCq* cq, int count, ibv_wc* completions);

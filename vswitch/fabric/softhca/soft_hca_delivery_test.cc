@@ -163,10 +163,13 @@ TEST_F(SoftHcaTest, ReceivedChecksumsAreVerified) {
     WriteWire(be16(), &packet[26]);
     return packet;
   };
-  const auto fragment = [](std::vector<uint8_t> packet) {
-    packet[6] = 0x20;  // more fragments
+  const auto repaired = [](std::vector<uint8_t> packet) {  // the IPv4 header only
     RepairIpv4(&packet);
     return packet;
+  };
+  const auto fragment = [&](std::vector<uint8_t> packet) {
+    packet[6] = 0x20;  // more fragments
+    return repaired(packet);
   };
   const auto padded = [](std::vector<uint8_t> packet) {
     packet.push_back(0);
@@ -184,7 +187,7 @@ TEST_F(SoftHcaTest, ReceivedChecksumsAreVerified) {
       {"UDP", Text(kIp, PacketWithSums(kProtocolUdp, 500)), true},
       {"a changed byte", Text(kIp, changed(tcp, 3000)), false},
       {"the last byte", Text(kIp, changed(tcp, 3020)), false},
-      {"a changed address", Text(kIp, changed(tcp, 15)), false},
+      {"a changed address", Text(kIp, repaired(changed(tcp, 15))), false},
       {"a changed TTL: the header's sum", Text(kIp, changed(tcp, 8)), false},
       {"UDP without a sum", Text(kIp, without_udp_sum(PacketWithSums(kProtocolUdp, 500))), false},
       {"a fragment", Text(kIp, fragment(PacketWithSums(kProtocolTcp, 800))), false},
@@ -234,11 +237,40 @@ TEST_F(SoftHcaTest, ChecksumsAreWrittenIfTheSenderAsksForIt) {
     ASSERT_EQ(a.Send(b.Address(), Text("08000000", bare)), 0);
     EXPECT_EQ(b.Receive().payload, Text("08000000", bare)) << int{protocol} << ": not asked for";
   }
-  for (const std::string& other :
-       {std::string("08000000"), std::string("080000004f0000"), std::string("e01b"), std::string("hello")}) {
+  std::vector<uint8_t> ipv6(60, 0x11), long_header(20, 0x11), short_header(20, 0x11);
+  ipv6[0] = 0x66;          // version 6 behind an IPoIB header that says IPv4
+  long_header[0] = 0x4f;   // 60 bytes
+  short_header[0] = 0x44;  // 16 bytes
+  for (const std::string& other : {Text("08000000", {}), Text("08000000", FromHex("4f0000")), Text("08000000", ipv6),
+                                   Text("08000000", long_header), Text("08000000", short_header), std::string("hello")}) {
     ASSERT_EQ(a.Send(b.Address(), other, IBV_SEND_SIGNALED | IBV_SEND_IP_CSUM), 0);
     EXPECT_EQ(b.Receive().payload, other);
   }
+}
+
+// The usual work request: headers and data in two buffers.
+TEST_F(SoftHcaTest, ChecksumsAreWrittenBehindAllPieces) {
+  SoftNode a(Open("a")), b(Open("b"));
+  const std::vector<uint8_t> right = PacketWithSums(kProtocolTcp, 701);
+  std::vector<uint8_t> bare = right;
+  for (const size_t at : {10, 36}) WriteWire(be16(), &bare[at]);
+  const std::string datagram = Text("08000000", bare);
+  std::memcpy(a.send_area(), datagram.data(), datagram.size());
+  const uintptr_t base = reinterpret_cast<uintptr_t>(a.send_area());
+  ibv_sge sges[2] = {{base, 45, a.mr()->lkey}, {base + 45, static_cast<uint32_t>(datagram.size()) - 45, a.mr()->lkey}};
+  ibv_ah* ah = a.MakeAh(b.Address());
+  ibv_send_wr request{}, *bad;
+  request.opcode = IBV_WR_SEND;
+  request.send_flags = IBV_SEND_IP_CSUM;
+  request.sg_list = sges;
+  request.num_sge = 2;
+  request.wr.ud = {ah, b.qpn().value(), 0x1234};
+  ASSERT_EQ(ibv_post_send(a.qp(), &request, &bad), 0);
+  const Received got = b.Receive();
+  EXPECT_EQ(got.payload, Text("08000000", right));
+  EXPECT_EQ(got.wc.wc_flags, unsigned{IBV_WC_IP_CSUM_OK});
+  EXPECT_EQ(std::memcmp(a.send_area(), datagram.data(), datagram.size()), 0) << "the sender's bytes stay";
+  a.verbs().destroy_ah(ah);
 }
 
 // One rule in each row: the change to a datagram that would arrive, and the counter that the receiver increments.

@@ -113,8 +113,10 @@ void WriteIpv4Checksum(absl::Span<uint8_t> header) noexcept {
 ChecksumVerdict VerifyChecksum(const Ipv4Packet& packet) noexcept {
   return Verify(packet, ChecksumVerdict::kUnknown, SumOf<Ipv4Packet>);
 }
-// A right header, and only such are parsed, adds zero to the packet's sum.
+// A right header, and only such are parsed, adds one's complement's other zero to the packet's sum. That makes no difference
+// where a pseudo-header, which is never zero, is added.
 ChecksumVerdict VerifyChecksum(const Ipv4Packet& packet, uint16_t sum) noexcept {
+  if (!FormOf(packet.protocol).has_value()) return ChecksumVerdict::kUnknown;
   return Verify(packet, ChecksumVerdict::kUnknown, [sum](const Ipv4Packet& of, const SumForm& form) {
     return OnesComplementSum({}, uint32_t{sum} + PseudoHeaderSumOf(of, form));
   });

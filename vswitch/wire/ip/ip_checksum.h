@@ -28,12 +28,13 @@ enum class ChecksumVerdict : uint8_t {
 // Verifies the checksum of TCP, UDP, ICMP or IGMP over IPv4; of TCP, UDP or ICMPv6 over IPv6, where UDP must have one (RFC
 // 8200 §8.1).
 ChecksumVerdict VerifyChecksum(const Ipv4Packet& packet) noexcept;
-// The same, if the caller has the sum of `packet.bytes` already (ones_complement_sum.h): reads no data.
+// The same for TCP and UDP, kUnknown for others, if the caller has the sum of `packet.bytes` already (ones_complement_sum.h).
 ChecksumVerdict VerifyChecksum(const Ipv4Packet& packet, uint16_t sum) noexcept;
 ChecksumVerdict VerifyChecksum(const Ipv6Packet& packet) noexcept;
 
 // Writes that checksum into `packet`, an IPv4 or IPv6 packet from its header on. False, with nothing written, if
-// VerifyChecksum has nothing to verify (except that it writes a UDP checksum that is 0), or if the packet or message is malformed.
+// VerifyChecksum has nothing to verify (except that it writes a UDP checksum that is 0), or if the packet or message is
+// malformed.
 bool WriteChecksum(absl::Span<uint8_t> packet) noexcept;
 
 }  // namespace eoib

@@ -16,11 +16,13 @@ namespace {
 
 using Bytes = std::vector<uint8_t>;
 
-// Of IPv4 also with a sum that is known, which must not matter.
+// TCP and UDP over IPv4 also with a sum that is known, which must not matter.
 ChecksumVerdict Check(const Bytes& packet) {
   if (packet[0] >> 4 == 4) {
     const Ipv4Packet parsed = *ParseIpv4Packet(packet);
-    EXPECT_EQ(VerifyChecksum(parsed, OnesComplementSum(parsed.bytes)), VerifyChecksum(parsed));
+    const bool tcp_or_udp = parsed.protocol == 6 || parsed.protocol == 17;
+    EXPECT_EQ(VerifyChecksum(parsed, OnesComplementSum(parsed.bytes)),
+              tcp_or_udp ? VerifyChecksum(parsed) : ChecksumVerdict::kUnknown);
     return VerifyChecksum(parsed);
   }
   return VerifyChecksum(*ParseIpv6Packet(packet));
@@ -126,6 +128,7 @@ TEST(VerifyChecksumTest, OtherPackets) {
       {"TCP whose sum is not there", Ipv4Of(6, tcp), ChecksumVerdict::kWrong, true},
       {"TCP over IPv6", Ipv6Of(6, tcp), ChecksumVerdict::kWrong, true},
       {"TCP that is cut", Ipv4Of(6, absl::MakeConstSpan(tcp).first(19)), ChecksumVerdict::kWrong, false},
+      {"ICMP of zeros", Ipv4Of(1, Bytes(8)), ChecksumVerdict::kWrong, true},
       {"ICMP that is cut", Ipv4Of(1, Bytes(7)), ChecksumVerdict::kWrong, false},
       {"ICMPv6 that is cut", Ipv6Of(58, Bytes(3)), ChecksumVerdict::kWrong, false},
       {"UDP that is cut", Ipv4Of(17, Bytes(7)), ChecksumVerdict::kWrong, false},

@@ -232,6 +232,8 @@ void CheckIpv4(absl::Span<const uint8_t> bytes, size_t number) {
   Require(IsWithin(packet->bytes, bytes) && IsWithin(packet->payload, packet->bytes));
   Require(packet->header().size() == 20 + packet->options.size());
   CheckSums(*packet);
+  const ChecksumVerdict given_sum = VerifyChecksum(*packet, OnesComplementSum(packet->bytes));
+  Require(given_sum == VerifyChecksum(*packet) || (given_sum == ChecksumVerdict::kUnknown && packet->protocol <= 2));
   for (const size_t mtu : {number % 100, 68 + number, packet->bytes.size() - 1, packet->bytes.size()}) {
     CheckFragments(*packet, mtu);
     CheckErrors(*packet, mtu);

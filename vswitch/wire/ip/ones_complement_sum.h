@@ -12,7 +12,7 @@ namespace eoib {
 // The one's-complement sum (RFC 1071) of `bytes` as network-order words, folded to 16 bits, not inverted, continued from
 // `initial`. In host order. An odd last byte counts as the high half of a word.
 uint16_t OnesComplementSum(absl::Span<const uint8_t> bytes, uint32_t initial = 0) noexcept;
-// The same sum of `bytes`, which it copies to `to` meanwhile. To copy first and then sum would read the bytes twice.
+// The same, and copies `bytes` to `to`. Reads each byte once, so the sum is that of the copy even if others write `bytes`.
 uint16_t CopyAndSum(absl::Span<const uint8_t> bytes, uint8_t* to) noexcept;
 // The sum of bytes that include their right checksum: minus zero (RFC 1071 §1).
 inline constexpr uint16_t kRightSum = 0xffff;
