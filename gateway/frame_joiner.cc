@@ -30,11 +30,11 @@ bool FrameJoiner::Append(absl::Span<const uint8_t> header, absl::Span<const uint
   return false;
 }
 
-bool FrameJoiner::Continue(absl::Span<const uint8_t> packet, bool verified, size_t* buffers) {
+bool FrameJoiner::Continue(absl::Span<const uint8_t> packet, bool checksums_ok, size_t* buffers) {
   if (frame_ == nullptr) return false;
   const absl::optional<SegmentRun::Segment> segment = SegmentRun::Parse(packet);
   return segment.has_value() && !segment->udp && run_.IsContinuedBy(packet, *segment) &&
-         (verified || SegmentRun::HasRightChecksum(packet, *segment)) && Join(packet, *segment, buffers);
+         (checksums_ok || SegmentRun::HasRightChecksum(packet, *segment)) && Join(packet, *segment, buffers);
 }
 
 bool FrameJoiner::Join(absl::Span<const uint8_t> packet, const SegmentRun::Segment& segment, size_t* buffers) {

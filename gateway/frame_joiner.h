@@ -28,9 +28,9 @@ class FrameJoiner {
   // Appends the packet to the last frame of the batch if it continues that, and if *buffers, from which this takes, are enough.
   // Otherwise completes that frame: the caller makes a frame of the packet and calls Begin.
   bool Append(absl::Span<const uint8_t> header, absl::Span<const uint8_t> packet, size_t* buffers);
-  // The same for a TCP segment whose Ethernet header would be that of the last frame. `verified`: its checksum is known to be
-  // right. If false, nothing has changed.
-  bool Continue(absl::Span<const uint8_t> packet, bool verified, size_t* buffers);
+  // The same for a TCP segment whose Ethernet header would be that of the last frame. `checksums_ok`: the packet's
+  // are known to be right. If false, nothing has changed.
+  bool Continue(absl::Span<const uint8_t> packet, bool checksums_ok, size_t* buffers);
   // `frame` has the packet of the last Append, and stays where it is until it is completed. Only frames of a batch begin a run.
   void Begin(Frame* frame);
   // Completes the last frame of the batch.

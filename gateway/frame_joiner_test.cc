@@ -137,17 +137,17 @@ TEST_F(FrameJoinerTest, AWrongChecksumIsNotRepaired) {
 }
 
 // The next segment is summed, unless the HCA has done so.
-TEST_F(FrameJoinerTest, ASegmentContinuesIfItsChecksumIsRightOrVerified) {
+TEST_F(FrameJoinerTest, ASegmentContinuesIfItsChecksumIsRightOrKnownToBe) {
   const Packets cut = Cut({.payload = 4000}, 1000);
   Bytes wrong = cut.packets[2];
   wrong.back() ^= 1;
   Start();
   Give(cut.header, cut.packets[0]);
-  EXPECT_TRUE(joiner_.Continue(cut.packets[1], /*verified=*/false, &left_));
-  EXPECT_FALSE(joiner_.Continue(wrong, /*verified=*/false, &left_));
-  EXPECT_TRUE(joiner_.Continue(wrong, /*verified=*/true, &left_)) << "it need not be read";
-  EXPECT_FALSE(joiner_.Continue(cut.packets[1], /*verified=*/true, &left_)) << "it does not continue";
-  EXPECT_TRUE(joiner_.Continue(cut.packets[3], /*verified=*/true, &left_));
+  EXPECT_TRUE(joiner_.Continue(cut.packets[1], /*checksums_ok=*/false, &left_));
+  EXPECT_FALSE(joiner_.Continue(wrong, /*checksums_ok=*/false, &left_));
+  EXPECT_TRUE(joiner_.Continue(wrong, /*checksums_ok=*/true, &left_)) << "it need not be read";
+  EXPECT_FALSE(joiner_.Continue(cut.packets[1], /*checksums_ok=*/true, &left_)) << "it does not continue";
+  EXPECT_TRUE(joiner_.Continue(cut.packets[3], /*checksums_ok=*/true, &left_));
   EXPECT_THAT(Take(), SizeIs(1));
 }
 

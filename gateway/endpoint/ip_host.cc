@@ -133,7 +133,8 @@ void IpHost::ToHost(const IpAddr& destination, absl::Span<const uint8_t> bytes) 
 // in common.
 void IpHost::OnPacket(const ipoib::Packet& packet) {
   ++counters_.from_link;
-  if (!packet.group && packet.source.has_value() && packet.source == batch_sender_ && tun_->Continue(packet.payload, packet.checksums_ok)) {
+  const bool same_sender = !packet.group && packet.source.has_value() && packet.source == batch_sender_;
+  if (same_sender && tun_->Continue(packet.payload, packet.checksums_ok)) {
     ++counters_.to_tun;
     return;
   }

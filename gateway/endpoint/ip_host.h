@@ -38,9 +38,9 @@ class Tun {
   virtual EndpointDrop Write(absl::Span<const uint8_t> packet) = 0;
   // The same for a packet whose bytes stay until Flush. It may wait until then, to be joined with others; no order changes.
   virtual EndpointDrop WriteInBatch(absl::Span<const uint8_t> packet) { return Write(packet); }
-  // Joins a TCP segment to the last packet that WriteInBatch took, if it continues that. `verified`: its checksum is known to
-  // be right. If false, nothing has changed.
-  virtual bool Continue([[maybe_unused]] absl::Span<const uint8_t> packet, [[maybe_unused]] bool verified) { return false; }
+  // Joins a TCP segment to the last packet that WriteInBatch took, if it continues that. `checksums_ok`: the packet's are
+  // known to be right. If false, nothing has changed.
+  virtual bool Continue([[maybe_unused]] absl::Span<const uint8_t> packet, [[maybe_unused]] bool checksums_ok) { return false; }
   // Ends a batch. Returns how many of the packets that WriteInBatch and Continue took were lost, and the reason.
   virtual size_t Flush(EndpointDrop* reason) {
     *reason = EndpointDrop::kNone;

@@ -482,6 +482,17 @@ TEST_F(IpHostTest, TheOtherPacketsOfASuperFrameFollowTheFirst) {
   EXPECT_EQ(host_.neighbors().waiting(), 3u);
 }
 
+TEST_F(IpHostTest, TellsTheTunWhichChecksumsTheHcaHasVerified) {
+  Assign({"10.0.0.2/24"});
+  Bytes packet = Udp("10.0.0.1", "10.0.0.2");
+  tun_.continues = true;
+  Receive(IpoibType::kIpv4, packet);
+  for (const bool checksums_ok : {true, false}) {
+    host_.OnPacket({.payload = absl::MakeSpan(packet), .source = kPeer, .checksums_ok = checksums_ok});
+  }
+  EXPECT_EQ(tun_.continued_ok, (std::vector<bool>{true, false}));
+}
+
 TEST_F(IpHostTest, OnlyASegmentOfTheSameSenderContinues) {
   Assign({"10.0.0.2/24"});
   const Bytes packet = Udp("10.0.0.1", "10.0.0.2");

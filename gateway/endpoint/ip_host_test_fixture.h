@@ -38,8 +38,9 @@ class FakeTun final : public Tun {
     ++batched;
     return Write(packet);
   }
-  bool Continue(absl::Span<const uint8_t> packet, bool /*verified*/) override {
+  bool Continue(absl::Span<const uint8_t> packet, bool checksums_ok) override {
     if (!continues) return false;
+    continued_ok.push_back(checksums_ok);
     written.emplace_back(packet.begin(), packet.end());
     return true;
   }
@@ -53,9 +54,10 @@ class FakeTun final : public Tun {
   std::vector<Bytes> written;
   EndpointDrop refusal = EndpointDrop::kNone;
   uint32_t mtu = 0;
-  size_t batched = 0;      // packets for WriteInBatch
-  bool continues = false;  // Continue takes each packet
-  size_t lost = 0;         // to report at the next Flush
+  size_t batched = 0;              // packets for WriteInBatch
+  bool continues = false;          // Continue takes each packet
+  std::vector<bool> continued_ok;  // whether their checksums were known to be right
+  size_t lost = 0;                 // to report at the next Flush
 };
 
 // All destinations are on the link, except those in `routes`.

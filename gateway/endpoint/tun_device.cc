@@ -236,11 +236,11 @@ EndpointDrop TunDevice::WriteInBatch(absl::Span<const uint8_t> packet) {
   return EndpointDrop::kNone;
 }
 
-bool TunDevice::Continue(absl::Span<const uint8_t> packet, bool verified) {
+bool TunDevice::Continue(absl::Span<const uint8_t> packet, bool checksums_ok) {
   if (run_.count() == 0) return false;
   const auto segment = SegmentRun::Parse(packet);
   return segment.has_value() && !segment->udp && run_.IsContinuedBy(packet, *segment) &&
-         (verified || SegmentRun::HasRightChecksum(packet, *segment)) && Join(packet, *segment);
+         (checksums_ok || SegmentRun::HasRightChecksum(packet, *segment)) && Join(packet, *segment);
 }
 
 bool TunDevice::Join(absl::Span<const uint8_t> packet, const SegmentRun::Segment& segment) {

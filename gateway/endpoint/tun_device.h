@@ -47,7 +47,7 @@ class TunDevice final : public Tun {
   // Tun. SetLink logs errors.
   EndpointDrop Write(absl::Span<const uint8_t> packet) override;
   EndpointDrop WriteInBatch(absl::Span<const uint8_t> packet) override;
-  bool Continue(absl::Span<const uint8_t> packet, bool verified) override;
+  bool Continue(absl::Span<const uint8_t> packet, bool checksums_ok) override;
   size_t Flush(EndpointDrop* reason) override;
   void SetLink(uint32_t mtu) override;
 
