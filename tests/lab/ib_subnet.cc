@@ -23,6 +23,7 @@ constexpr uint16_t kFullMember = 0x8000;
 constexpr uint16_t kDefaultPartition = 0x7fff;
 // Generous, because an emulated machine on a busy host is slow.
 constexpr absl::Duration kLimit = absl::Seconds(60);
+constexpr absl::Duration kSmPatience = absl::Seconds(20);  // with OpenSM's end
 
 std::string ReadLine(const std::string& path) { return std::string(absl::StripAsciiWhitespace(ReadFile(path))); }
 
@@ -130,9 +131,13 @@ void IbSubnet::StartSm(int adapter, int priority) {
   sms_[adapter] = std::make_unique<Process>(std::move(options), own + "/output.log");
 }
 
+// OpenSM 3.3.23 sometimes hangs when it ends.
 void IbSubnet::StopSm(int adapter) {
   KillSm(adapter, SIGTERM);
-  if (!sms_.at(adapter)->Wait(kLimit)) Die(absl::StrCat("OpenSM on ", Device(adapter), " does not end:\n", SmLog(adapter)));
+  if (!sms_.at(adapter)->Wait(kSmPatience)) {
+    std::printf("lab: OpenSM on %s hangs at its end, and is killed\n", Device(adapter).c_str());
+    sms_.at(adapter)->Kill(SIGKILL);
+  }
   sms_.erase(adapter);
 }
 

@@ -129,8 +129,12 @@ TEST_F(LabTest, KernelAcceptsBuiltPackets) {
 
   a.Send(ArpRequest(kOne, Ip4("10.0.0.1"), Ip4("10.0.0.2")));
   EXPECT_TRUE(a.WaitFor(ExactlyFrame(ArpReply(Mac(b_->Mac("e0")), Ip4("10.0.0.2"), kOne, Ip4("10.0.0.1"))))) << "ARP";
-  a.Send(NeighborSolicitation(kOne, Ip6("fd00::99"), Ip6("fd00::2")));
-  EXPECT_TRUE(a.WaitFor([](const Bytes& f) { return OfEtherType(0x86dd)(f) && f.size() > 54 && f[54] == 136; })) << "ND";
+  // The kernel joins the group of a new address a moment later, so ask until it has.
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
+    a.Send(NeighborSolicitation(kOne, Ip6("fd00::99"), Ip6("fd00::2")));
+    const auto is_advertisement = [](const Bytes& f) { return OfEtherType(0x86dd)(f) && f.size() > 54 && f[54] == 136; };
+    return a.WaitFor(is_advertisement, 1, absl::Seconds(1));
+  })) << "ND";
   a.Send(IcmpEchoRequest(flow, 1, 2, {1, 2, 3}));
   EXPECT_TRUE(a.WaitFor([](const Bytes& f) { return OfEtherType(0x0800)(f) && f.size() > 34 && f[34] == 0; })) << "echo reply";
 

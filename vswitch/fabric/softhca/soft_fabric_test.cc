@@ -207,6 +207,7 @@ TEST_F(SoftFabricTest, AKilledProcessLeavesNothingUncounted) {
         << " in queues of senders, " << now.in_rings << " in rings, " << now.receiving << " in queues of receivers";
     EXPECT_EQ(now.joint_deaths, 0u);
     EXPECT_EQ(now.copies, now.delivered + now.dropped + static_cast<uint64_t>(now.died));
+    if (HasFailure()) return;  // what is missing stays so
   }
 }
 
