@@ -244,7 +244,7 @@ TEST_F(GatewayPortLargeTest, SegmentsArriveAsASuperFrame) {
   ASSERT_EQ(TakeLarge(&bytes).size(), 3u);
   EXPECT_EQ(Bytes(bytes[1].begin() + 14, bytes[1].end()), packets[4]);
 
-  // What the HCA has verified is not summed again.
+  // The port does not sum again what the HCA has verified.
   for (const Bytes& packet : packets) ArriveSegment(packet, IBV_WC_IP_CSUM_OK);
   bytes.clear();
   EXPECT_EQ(TakeLarge(&bytes).size(), 1u);

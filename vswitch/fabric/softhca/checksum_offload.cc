@@ -8,11 +8,6 @@
 #include "vswitch/wire/ipoib_header.h"
 
 namespace eoib::softhca {
-namespace {
-
-bool IsTcpOrUdp(uint8_t protocol) { return protocol == kProtocolTcp || protocol == kProtocolUdp; }
-
-}  // namespace
 
 bool HasIpv4(absl::Span<const uint8_t> datagram) noexcept { return DecodeIpoibHeader(datagram) == IpoibType::kIpv4; }
 
@@ -22,7 +17,7 @@ bool CopyAndVerify(absl::Span<const uint8_t> datagram, uint8_t* to) noexcept {
   const uint16_t sum = CopyAndSum(datagram.subspan(kIpoibHeaderSize), to + kIpoibHeaderSize);
   const absl::optional<Ipv4Packet> packet = ParseIpv4Packet(copy);
   return HasIpv4({to, kIpoibHeaderSize}) && packet.has_value() && packet->bytes.size() == copy.size() &&
-         IsTcpOrUdp(packet->protocol) && VerifyChecksum(*packet, sum) == ChecksumVerdict::kRight;
+         VerifyChecksum(*packet, sum) == ChecksumVerdict::kRight;
 }
 
 // ParseIpv4Packet would refuse a header whose checksum is not there yet.
@@ -33,7 +28,8 @@ void WriteChecksums(absl::Span<uint8_t> datagram) noexcept {
   const size_t header_size = size_t{4} * (packet[0] & 0xf);
   if (packet[0] >> 4 != 4 || header_size < sizeof(Ipv4Wire) || header_size > packet.size()) return;
   WriteIpv4Checksum(packet.first(header_size));
-  if (IsTcpOrUdp(packet[offsetof(Ipv4Wire, protocol)])) WriteChecksum(packet);
+  const uint8_t protocol = packet[offsetof(Ipv4Wire, protocol)];
+  if (protocol == kProtocolTcp || protocol == kProtocolUdp) WriteChecksum(packet);
 }
 
 }  // namespace eoib::softhca
