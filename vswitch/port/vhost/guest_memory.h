@@ -28,6 +28,15 @@ class GuestMemory {
     }
     return nullptr;
   }
+  // Whether the `length` bytes at `at`, an address of this process, are all in one region.
+  bool Contains(const uint8_t* at, uint64_t length) const {
+    const auto address = reinterpret_cast<uintptr_t>(at);
+    for (const Region& region : regions_) {
+      const uint64_t offset = address - reinterpret_cast<uintptr_t>(region.host);
+      if (offset < region.size && length <= region.size - offset) return true;
+    }
+    return false;
+  }
   bool empty() const { return regions_.empty(); }
 
  private:

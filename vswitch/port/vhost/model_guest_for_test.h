@@ -92,8 +92,8 @@ class ModelQueue {
         size_(size),
         event_index_(event_index),
         descriptors_(memory->TakeLow(size * sizeof(RingDescriptor))),
-        available_(memory->TakeLow(AvailRing::Bytes(size))),
-        used_(memory->TakeLow(UsedRing::Bytes(size))),
+        available_(memory->TakeLow(AvailRing::Bytes(size, event_index))),
+        used_(memory->TakeLow(UsedRing::Bytes(size, event_index))),
         next_available_(start),
         next_used_(start) {
     for (uint16_t i = 0; i < size; ++i) free_.push_back(i);

@@ -42,6 +42,10 @@ void Virtqueue::Attach(uint16_t number, const Rings& rings, const Features& feat
     Stop("a size that is no power of two", size_);
   } else if (!IsAligned(rings.descriptors, 16) || !IsAligned(rings.available, 2) || !IsAligned(rings.used, 4)) {
     Stop("rings that are not aligned, of size", size_);
+  } else if (!memory->Contains(rings.descriptors, size_ * sizeof(RingDescriptor)) ||
+             !memory->Contains(rings.available, AvailRing::Bytes(size_, features.event_index)) ||
+             !memory->Contains(rings.used, UsedRing::Bytes(size_, features.event_index))) {
+    Stop("rings that are not in the guest's memory, of size", size_);
   }
 }
 

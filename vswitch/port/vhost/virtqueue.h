@@ -72,7 +72,8 @@ class Virtqueue {
   enum class Direction : uint8_t { kFromGuest, kToGuest };
 
   // `number` is that of the queue in its device. `memory` outlives the queue's use, up to the next Attach or Detach; so does
-  // `log`, which is null unless the guest migrates.
+  // `log`, which is null unless the guest migrates. The queue is broken if a ring of that size, with those features, is not in
+  // one region of the memory.
   void Attach(uint16_t number, const Rings& rings, const Features& features, const Indices& indices, const GuestMemory* memory,
               DirtyLog* log);
   void Detach() { *this = Virtqueue(); }

@@ -47,6 +47,43 @@ class VirtqueueTest : public testing::Test {
   DescriptorChain chain_;
 };
 
+// Each ring is moved, or made longer, until its last bytes are behind its region.
+TEST_F(VirtqueueTest, RefusesRingsThatAreNotInTheMemory) {
+  constexpr size_t kSize = 1 << 16;
+  uint8_t* const start = memory_.At(ModelMemory::kLow);
+  uint8_t* const end = start + kSize;
+  const auto breaks = [this](const Virtqueue::Rings& rings, bool event_index = false) {
+    queue_.Attach(1, rings, {.event_index = event_index}, {}, &map_, nullptr);
+    EXPECT_EQ(queue_.fault().find("rings that are not in the guest's memory") != std::string::npos, queue_.broken());
+    return queue_.broken();
+  };
+  const Virtqueue::Rings good{start, start + 128, start + 256, 8};
+  EXPECT_FALSE(breaks(good, true));
+  const auto with = [&good](uint8_t* Virtqueue::Rings::*ring, uint8_t* at) {
+    Virtqueue::Rings rings = good;
+    rings.*ring = at;
+    return rings;
+  };
+  for (const auto ring : {&Virtqueue::Rings::descriptors, &Virtqueue::Rings::available, &Virtqueue::Rings::used}) {
+    EXPECT_TRUE(breaks(with(ring, end)));
+    EXPECT_TRUE(breaks(with(ring, start - 16)));
+    EXPECT_TRUE(breaks(with(ring, nullptr)));
+  }
+  EXPECT_FALSE(breaks(with(&Virtqueue::Rings::descriptors, end - 128)));
+  EXPECT_TRUE(breaks(with(&Virtqueue::Rings::descriptors, end - 112)));
+  // flags, index and 8 heads; with EVENT_IDX 2 bytes more
+  EXPECT_FALSE(breaks(with(&Virtqueue::Rings::available, end - 20)));
+  EXPECT_TRUE(breaks(with(&Virtqueue::Rings::available, end - 20), true));
+  EXPECT_TRUE(breaks(with(&Virtqueue::Rings::available, end - 18)));
+  // flags, index and 8 elements; with EVENT_IDX 2 bytes more
+  EXPECT_FALSE(breaks(with(&Virtqueue::Rings::used, end - 68)));
+  EXPECT_TRUE(breaks(with(&Virtqueue::Rings::used, end - 68), true));
+  EXPECT_TRUE(breaks(with(&Virtqueue::Rings::used, end - 64)));
+  Virtqueue::Rings longer = good;
+  longer.size = 16384;
+  EXPECT_TRUE(breaks(longer));
+}
+
 TEST_F(VirtqueueTest, FindsTheBuffersOfAChain) {
   Attach({});
   EXPECT_FALSE(Next());
