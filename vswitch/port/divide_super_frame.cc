@@ -52,7 +52,9 @@ size_t DivideSuperFrame(absl::Span<const uint8_t> whole, const Gso& gso, const P
   const Gso each{gso.type, static_cast<uint16_t>(segments * gso.size)};
   const auto plan = Segmentation::Of(whole, whole.size(), each, layout.Largest());
   if (!plan.has_value() || plan->count() > out.size()) return 0;
-  if (pool->count(BufferPool::State::kFree) < plan->count() * layout.BuffersFor(layout.Largest())) return 0;
+  size_t buffers = 0;
+  for (size_t i = 0; i < plan->count(); ++i) buffers += layout.BuffersFor(plan->header_size() + plan->payload_size(i));
+  if (pool->count(BufferPool::State::kFree) < buffers) return 0;
   for (size_t i = 0; i < plan->count(); ++i) out[i] = MakePart(whole, *plan, i, gso, layout, pool);
   return plan->count();
 }

@@ -95,6 +95,23 @@ TEST_F(DivideSuperFrameTest, PartsStandForTheSameSegments) {
   }
 }
 
+TEST_F(DivideSuperFrameTest, MakesAtMostSoManyParts) {
+  for (const uint32_t mtu : {252u, 508u, 1020u, 2044u}) {
+    const PieceLayout layout(mtu, 2);
+    ChecksumRequest request;
+    const Bytes whole = MakeSuperFrame({.payload = 65483}, &request);
+    std::vector<Frame> parts(MostParts(whole.size(), layout));
+    for (size_t size = 100; size < 65483; size = size * 9 / 8) {
+      const size_t before = pool_->count(BufferPool::State::kFree);
+      const size_t count =
+          DivideSuperFrame(whole, {GsoType::kTcp, static_cast<uint16_t>(size)}, layout, pool_.get(), absl::MakeSpan(parts));
+      EXPECT_GE(count, 2u) << "all parts have room, at MTU " << mtu << " in segments of " << size;
+      EXPECT_LE(before - pool_->count(BufferPool::State::kFree), MostBuffers(whole.size(), layout));
+      for (size_t i = 0; i < count; ++i) pool_->Free(parts[i].buffer);
+    }
+  }
+}
+
 TEST_F(DivideSuperFrameTest, LastPartMayBeOneSegmentInOneDatagram) {
   const std::vector<Frame> parts = Divide({.payload = 45 * 1448}, {GsoType::kTcp, 1448}, 2044);
   ASSERT_EQ(parts.size(), 2u);
@@ -128,9 +145,9 @@ TEST_F(DivideSuperFrameTest, RefusalTakesNoBuffer) {
   EXPECT_EQ(divide(whole, {GsoType::kTcp, 0}, 8), 0u) << "segments without payload";
   EXPECT_EQ(divide(Bytes(65000), {GsoType::kTcp, 1448}, 8), 0u) << "no IP packet";
   std::vector<BufferId> taken;
-  while (pool_->count(BufferPool::State::kFree) > 40) taken.push_back(pool_->Allocate());
+  while (pool_->count(BufferPool::State::kFree) > 20) taken.push_back(pool_->Allocate());
   EXPECT_EQ(divide(whole, {GsoType::kTcp, 1448}, 8), 0u) << "too few buffers";
-  EXPECT_EQ(pool_->count(BufferPool::State::kFree), 40u);
+  EXPECT_EQ(pool_->count(BufferPool::State::kFree), 20u);
   for (const BufferId buffer : taken) pool_->Free(buffer);
   EXPECT_EQ(divide(whole, {GsoType::kTcp, 1448}, 8), 2u);
   Free({parts[0], parts[1]});

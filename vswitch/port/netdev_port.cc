@@ -176,8 +176,9 @@ absl::Status NetdevPort::Refusal(const NetdevInfo& info) const {
         absl::StrCat(what, "it is the TAP of ", info.alias, ", a vPort of an agent; connect what is behind it there"));
   }
   if (const std::string tap = AgentTapIn(info); !tap.empty()) {
-    return absl::FailedPreconditionError(absl::StrCat(what, "its port ", tap, " is the TAP of a vPort, so frames would loop; use ",
-                                                      tap, " alone, or take it out (ip link set ", tap, " nomaster)"));
+    return absl::FailedPreconditionError(absl::StrCat(what, "its port ", tap,
+                                                      " is the TAP of a vPort, so frames would loop; use ", tap,
+                                                      " alone, or take it out (ip link set ", tap, " nomaster)"));
   }
   if (info.master == 0) return absl::OkStatus();
   char master[IF_NAMESIZE] = "?";
@@ -274,8 +275,12 @@ size_t NetdevPort::Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out
   ScatterList list(pool, mtu, &spill_, kTags);
   size_t received = 0;
   size_t buffers = 0;
+  // The next frame may have to be divided.
+  const size_t parts = MostParts(kLargestFrame, list.layout());
+  const size_t room = parts == 1 ? 0 : MostBuffers(kLargestFrame, list.layout());
   // Counts tries, so the loop is bounded even if every frame is refused.
-  for (size_t tries = 0; tries < out.size() && received < out.size() && buffers < out.size() && list.Refill(); ++tries) {
+  for (size_t tries = 0; tries < out.size() && buffers < out.size() && list.Refill(); ++tries) {
+    if (received != 0 && (out.size() - received < parts || pool->count(BufferPool::State::kFree) < room)) break;
     Arrival arrival;
     const int error = Read(&list, &arrival);
     if (ABSL_PREDICT_FALSE(error == EINVAL)) {

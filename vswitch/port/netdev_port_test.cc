@@ -368,6 +368,18 @@ TEST_F(NetdevPortTest, SuperFrameThatIsTooLargeForItsDatagramsIsDivided) {
   }
 }
 
+// A batch with too little room for all parts leaves the frame to the next one.
+TEST_F(NetdevPortTest, SuperFrameThatComesLateInABatchIsDivided) {
+  for (int i = 0; i < 5; ++i) peer_->Send(Plain(60));
+  peer_->Send(SuperFrameShape{.payload = 45 * 1448}, VnetHeader::kGsoTcpv4, 1448);
+  Frame frames[6];
+  for (const size_t expected : {2, 2, 3, 0}) {
+    ASSERT_EQ(port_->Receive(pool_.get(), kMtu, absl::MakeSpan(frames), &counts_), expected);
+    for (size_t i = 0; i < expected; ++i) pool_->Free(frames[i].buffer);
+  }
+  EXPECT_EQ(counts_.too_large, 0u);
+}
+
 TEST_F(NetdevPortTest, SegmentsOfABatchLeaveAsOneFrame) {
   ChecksumRequest request;
   for (const uint32_t sequence : {0u, 100u, 200u}) {
