@@ -1,26 +1,33 @@
 // The shared object libeoib-vhost.so: DPDK's librte_vhost as a VhostBackend, through its low-level access to rings. It moves no
-// frame; it says where rings and memory are. It contains nothing of the rest of the tree but headers.
+// frame; it says where rings and memory are. Of the rest of the tree it contains headers, and the MessageRelay.
 //
 // librte_vhost calls back on its own threads, and holds locks of the queues meanwhile. So the worker calls none of its
 // functions but those of the dirty log.
+#include <fcntl.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_log.h>
 #include <rte_vhost.h>
 #include <sched.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "vswitch/base/unique_fd.h"
+#include "vswitch/port/vhost/message_relay.h"
 #include "vswitch/port/vhost/vhost_backend.h"
 
 namespace eoib {
@@ -29,23 +36,23 @@ namespace {
 // Messages of the vhost-user protocol, by number.
 enum Message : int {
   kGetFeatures = 1,
+  kResetOwner = 4,
   kSetMemoryTable = 5,
   kGetProtocolFeatures = 15,
   kGetQueueNumber = 17,
   kSendRarp = 19,
 };
 
-// The start of the library's message: its header, then the payload.
-struct MessageStart {
-  int request;
-  uint32_t flags;
-  uint32_t size;
-  uint64_t number;
-} __attribute__((packed));
-
 // The features that the ring code lacks, and IN_ORDER, which gains nothing.
 constexpr uint64_t kDisabled = 1ULL << 10 | 1ULL << 14 |  // GUEST_UFO, HOST_UFO
                                1ULL << 34 | 1ULL << 35;   // RING_PACKED, IN_ORDER
+
+// What the MessageRelay lets pass: several queue pairs, migration, answers to all messages, an MTU, the device's state.
+constexpr uint64_t kProtocolFeatures = 1ULL << VHOST_USER_PROTOCOL_F_MQ | 1ULL << VHOST_USER_PROTOCOL_F_LOG_SHMFD |
+                                       1ULL << VHOST_USER_PROTOCOL_F_RARP | 1ULL << VHOST_USER_PROTOCOL_F_REPLY_ACK |
+                                       1ULL << VHOST_USER_PROTOCOL_F_NET_MTU | 1ULL << VHOST_USER_PROTOCOL_F_STATUS;
+
+constexpr size_t kMostRelays = 4;  // of one socket, whose threads have not ended
 
 class Log final : public DirtyLog {
  public:
@@ -65,32 +72,49 @@ class Socket {
   Socket(std::string path, VhostDevice* device) : path_(std::move(path)), device_(device) {}
 
   bool Connect(int id) {
-    if (!device_->Connect()) {
-      std::fprintf(stderr, "vhost-user %s: refused a second virtual machine: the first one is still connected\n",
-                   path_.c_str());
+    if (!device_->Connect()) return false;
+    if (const char* const error = PutRelayBetween(); error != nullptr) {
+      std::fprintf(stderr, "vhost-user %s: refused a connection: %s\n", path_.c_str(), error);
+      device_->Disconnect("");
       return false;
     }
     id_ = id;
     ready_.clear();
     has_memory_ = false;
-    in_message_ = false;
+    request_ = 0;
     log_ = std::make_unique<Log>(id);
     return true;
   }
   void Disconnect() {
     if (id_ < 0) return;
     id_ = -1;
-    device_->Disconnect();
+    std::string fault = relays_.back()->fault();
+    if (fault.empty() && request_ != 0) fault = VhostRequestName(request_) + ", which the vhost-user library refused";
+    device_->Disconnect(fault);
+    relays_.back()->Close();
   }
   bool owns(int id) const { return id_ == id; }
   // Around a message: the worker stays parked while the library handles it, whatever else the library calls meanwhile.
-  void BeginMessage() {
+  void BeginMessage(uint32_t request) {
     Park();
-    in_message_ = true;
+    request_ = request;
+    if (request == kSetMemoryTable || request == kResetOwner) has_memory_ = false;
   }
   void EndMessage() {
-    in_message_ = false;
+    if (request_ == kSetMemoryTable) has_memory_ = true;
+    request_ = 0;
     device_->Resume(State());
+  }
+  // Takes an acknowledgement that the program wants out of the header of a message, and puts it back. In between, a refused
+  // message ends the connection, as one without acknowledgement does. Otherwise, the library goes on with rings in memory that
+  // it has unmapped, and calls nothing after the message.
+  void TakeNeedOfReply(VhostMessageHeader* header) {
+    needs_reply_ = (header->flags & VhostMessageHeader::kNeedsReply) != 0;
+    header->flags &= ~VhostMessageHeader::kNeedsReply;
+  }
+  void ReturnNeedOfReply(VhostMessageHeader* header) const {
+    const bool replied = (header->flags & VhostMessageHeader::kReply) != 0;
+    if (needs_reply_ && !replied) header->flags |= VhostMessageHeader::kNeedsReply;
   }
   // Writes the place in each queue back, because the library hands it to the machine's program.
   void Park() {
@@ -100,18 +124,61 @@ class Socket {
   // Takes over what the library has changed outside of a message, or in its midst.
   void Renew() {
     Park();
-    if (!in_message_) device_->Resume(State());
+    if (request_ == 0) device_->Resume(State());
   }
   void SetReady(uint16_t queue, bool ready) {
     if (ready_.size() <= queue) ready_.resize(queue + 1u);
     ready_[queue] = ready;
     Renew();
   }
-  // Whether the library has a memory table: it must not be asked for one before.
-  void SetHasMemory(bool has) { has_memory_ = has; }
   void Announce(MacAddr mac) { device_->Announce(mac); }
 
  private:
+  // Puts a MessageRelay between the program and the library's descriptor of the new connection. Returns why not, or null.
+  const char* PutRelayBetween() {
+    relays_.erase(std::remove_if(relays_.begin(), relays_.end(), [](const auto& relay) { return relay->ended(); }),
+                  relays_.end());
+    if (relays_.size() >= kMostRelays) return "its program holds up the ends of earlier ones";
+    const int connection = FindConnection();
+    if (connection < 0) return "its descriptor is not found in /proc/self/fd";
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return std::strerror(errno);
+    UniqueFd ours(ends[0]), theirs(ends[1]), program(fcntl(connection, F_DUPFD_CLOEXEC, 0));
+    // The library never waits at its end: a message is there as a whole, and an answer that finds no room is lost.
+    if (!program.valid() || fcntl(theirs.get(), F_SETFL, O_NONBLOCK) != 0 || dup3(theirs.get(), connection, O_CLOEXEC) < 0) {
+      return std::strerror(errno);
+    }
+    relays_.push_back(std::make_unique<MessageRelay>(std::move(program), std::move(ours)));
+    return nullptr;
+  }
+  // The library does not tell the descriptor: it is the socket at this path that is connected and has no relay.
+  int FindConnection() const {
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", error)) {
+      const int fd = std::atoi(entry.path().filename().c_str());
+      const bool relayed =
+          std::any_of(relays_.begin(), relays_.end(), [fd](const auto& relay) { return relay->program() == fd; });
+      char byte;
+      if (!relayed && IsAtPath(fd) && recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0) return fd;
+    }
+    return -1;
+  }
+  // Whether an end of the connected socket has the path.
+  bool IsAtPath(int fd) const {
+    int listens = 1;
+    socklen_t size = sizeof(listens);
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 || listens != 0) return false;
+    for (const auto name : {getsockname, getpeername}) {
+      sockaddr_un address{};
+      size = sizeof(address);
+      if (name(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0 && address.sun_family == AF_UNIX &&
+          path_.compare(0, std::string::npos, address.sun_path, strnlen(address.sun_path, sizeof(address.sun_path))) == 0) {
+        return true;
+      }
+    }
+    return false;
+  }
+
   VhostState State() const {
     VhostState state;
     rte_vhost_get_negotiated_features(id_, &state.features);
@@ -147,9 +214,11 @@ class Socket {
   VhostDevice* const device_;
   std::atomic<int> id_{-1};
   std::vector<bool> ready_;
-  bool has_memory_ = false;
-  bool in_message_ = false;
+  bool has_memory_ = false;  // whether the library has a memory table: it must not be asked for one before
+  bool needs_reply_ = false;
+  uint32_t request_ = 0;  // of the message that the library handles
   std::unique_ptr<Log> log_;
+  std::vector<std::unique_ptr<MessageRelay>> relays_;  // the last one is that of the connection
 };
 
 class RteVhostBackend final : public VhostBackend {
@@ -182,31 +251,39 @@ int WithSocket(int id, Visit visit) {
 }
 
 // Every message that may move rings, memory or log, or ask where a queue stands.
-bool Moves(int request) { return request != kGetFeatures && request != kGetProtocolFeatures && request != kGetQueueNumber; }
-
-rte_vhost_msg_result BeforeMessage(int id, void* message) {
-  MessageStart start;
-  std::memcpy(&start, message, sizeof(start));
-  WithSocket(id, [&start, message](Socket* socket) {
-    if (start.request == kSendRarp) {
-      std::array<uint8_t, 6> mac;
-      std::memcpy(mac.data(), static_cast<const uint8_t*>(message) + offsetof(MessageStart, number), mac.size());
-      socket->Announce(MacAddr::FromWire(mac.data()));
-    }
-    if (Moves(start.request)) socket->BeginMessage();
-    if (start.request == kSetMemoryTable) socket->SetHasMemory(false);
-  });
-  return RTE_VHOST_MSG_RESULT_NOT_HANDLED;
+bool Moves(uint32_t request) {
+  return request != kGetFeatures && request != kGetProtocolFeatures && request != kGetQueueNumber;
 }
 
-// Not called for a message with a mistake, after which the library ends the connection.
-rte_vhost_msg_result AfterMessage(int id, void* message) {
-  int request;
-  std::memcpy(&request, message, sizeof(request));
-  WithSocket(id, [request](Socket* socket) {
-    if (request == kSetMemoryTable) socket->SetHasMemory(true);
-    if (Moves(request)) socket->EndMessage();
+// `message` is the header, then the bytes.
+rte_vhost_msg_result BeforeMessage(int id, void* message) {
+  VhostMessageHeader header;
+  std::memcpy(&header, message, sizeof(header));
+  uint8_t* const bytes = static_cast<uint8_t*>(message) + sizeof(header);
+  WithSocket(id, [&](Socket* socket) {
+    socket->TakeNeedOfReply(&header);
+    if (header.request == kSendRarp) socket->Announce(MacAddr::FromWire(bytes));
+    if (Moves(header.request)) socket->BeginMessage(header.request);
   });
+  const bool answers = header.request == kGetQueueNumber;
+  if (answers) {
+    const uint64_t pairs = MessageRelay::kMostPairs;
+    header.size = sizeof(pairs);
+    std::memcpy(bytes, &pairs, sizeof(pairs));
+  }
+  std::memcpy(message, &header, sizeof(header));
+  return answers ? RTE_VHOST_MSG_RESULT_REPLY : RTE_VHOST_MSG_RESULT_NOT_HANDLED;
+}
+
+// The library does not call it for a message that it refuses.
+rte_vhost_msg_result AfterMessage(int id, void* message) {
+  VhostMessageHeader header;
+  std::memcpy(&header, message, sizeof(header));
+  WithSocket(id, [&header](Socket* socket) {
+    socket->ReturnNeedOfReply(&header);
+    if (Moves(header.request)) socket->EndMessage();
+  });
+  std::memcpy(message, &header, sizeof(header));
   return RTE_VHOST_MSG_RESULT_NOT_HANDLED;
 }
 constexpr rte_vhost_user_extern_ops kMessageHandlers = {BeforeMessage, AfterMessage};
@@ -255,6 +332,7 @@ std::string RteVhostBackend::Open(const std::string& path, bool server, VhostDev
     sockets_[path] = std::make_unique<Socket>(path, device);
   }
   if (rte_vhost_driver_disable_features(path.c_str(), kDisabled) == 0 &&
+      rte_vhost_driver_set_protocol_features(path.c_str(), kProtocolFeatures) == 0 &&
       rte_vhost_driver_callback_register(path.c_str(), &kCallbacks) == 0 && rte_vhost_driver_start(path.c_str()) == 0) {
     return "";
   }
@@ -275,7 +353,9 @@ void RteVhostBackend::Close(const std::string& path) {
 }
 
 // The environment abstraction layer is needed for the library's allocations and threads: without huge pages, devices, files
-// shared with other processes, and without moving this thread to one processor.
+// shared with other processes, and without moving this thread to one processor. All machines share its memory: 256 MB, of which
+// the kernel gives what is used. Within the limits of the MessageRelay, one machine takes 7 MB at most. Programs could fill the
+// log with errors of the vhost-user library, so the port tells them instead.
 std::string StartEnvironment() {
   std::array<const char*, 11> arguments = {"eoib-vhost",
                                            "--no-huge",
@@ -283,10 +363,10 @@ std::string StartEnvironment() {
                                            "--no-pci",
                                            "--no-telemetry",
                                            "-m",
-                                           "32",
+                                           "256",
                                            "--lcores=0@0",
                                            "--log-level=*:error",
-                                           "--log-level=lib.eal:error",
+                                           "--log-level=lib.vhost*:critical",
                                            nullptr};
   cpu_set_t processors;
   const bool known = sched_getaffinity(0, sizeof(processors), &processors) == 0;

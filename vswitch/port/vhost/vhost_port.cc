@@ -52,17 +52,14 @@ absl::Status RemoveStaleSocket(const std::string& path) {
   return Refusal(path, absl::StrCat("remove the socket of a former process: ", strerror(errno)));
 }
 
-// Watches a descriptor that another program made, edge-triggered, and never blocks on it.
-UniqueFd WatchCopy(int fd, int epoll, uint64_t tag = 0) {
-  UniqueFd copy(fcntl(fd, F_DUPFD_CLOEXEC, 0));
-  if (!copy.valid()) return copy;
-  fcntl(copy.get(), F_SETFL, fcntl(copy.get(), F_GETFL) | O_NONBLOCK);
-  if (epoll < 0) return copy;
+UniqueFd CopyOf(int fd) { return UniqueFd(fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0)); }
+
+// Edge-triggered, because another program holds the descriptor, too: reading it may block.
+void Watch(int fd, int epoll, uint64_t tag) {
   epoll_event event{};
   event.events = EPOLLIN | EPOLLET;
   event.data.u64 = tag;
-  epoll_ctl(epoll, EPOLL_CTL_ADD, copy.get(), &event);
-  return copy;
+  epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
 }
 
 }  // namespace
@@ -72,21 +69,22 @@ absl::StatusOr<std::unique_ptr<VhostPort>> VhostPort::Open(const Options& option
   if (options.server) {
     if (absl::Status status = RemoveStaleSocket(options.socket); !status.ok()) return status;
   }
-  auto port = std::unique_ptr<VhostPort>(new VhostPort(options, backend));
+  const absl::StatusOr<Interrupts*> interrupts = Interrupts::OfProcess();
+  if (!interrupts.ok()) return interrupts.status();
+  auto port = std::unique_ptr<VhostPort>(new VhostPort(options, backend, *interrupts));
   const std::string error = backend->Open(options.socket, options.server, port.get());
   if (!error.empty()) return Refusal(options.socket, error);
   return port;
 }
 
-VhostPort::VhostPort(const Options& options, VhostBackend* backend)
+VhostPort::VhostPort(const Options& options, VhostBackend* backend, Interrupts* interrupts)
     : options_(options),
       backend_(backend),
+      interrupts_(interrupts),
       ready_(epoll_create1(EPOLL_CLOEXEC)),
       wake_(MakeEventFd()),
       whole_(new uint8_t[kLargestFrame]) {
-  epoll_event event{};
-  event.events = EPOLLIN | EPOLLET;
-  epoll_ctl(ready_.get(), EPOLL_CTL_ADD, wake_.get(), &event);
+  Watch(wake_.get(), ready_.get(), 0);
 }
 
 VhostPort::~VhostPort() { backend_->Close(options_.socket); }
@@ -101,13 +99,15 @@ bool VhostPort::Connect() {
   }
   connected_ = true;
   heard_ = false;
+  fault_.clear();
   return true;
 }
 
-void VhostPort::Disconnect() {
+void VhostPort::Disconnect(const std::string& fault) {
   Park();
   absl::MutexLock lock(&mutex_);
   connected_ = false;
+  fault_ = fault;
   lost_->store(false);
   Attach(VhostState());
   GuestAccess::BeginOnThread(nullptr);
@@ -164,10 +164,13 @@ void VhostPort::Attach(const VhostState& state) {
     queue.ring.Attach(static_cast<uint16_t>(i), from.rings, features, from.indices, &memory_,
                       (state.features & VhostFeature::kLog) != 0 ? state.log : nullptr);
     if (i % 2 == 0) queue.ring.DisableNotification();
-    queue.notify = i % 2 == 0 ? UniqueFd() : WatchCopy(from.notify_fd, ready_.get(), kNotification);
-    if (from.interrupt_fd >= 0) queue.interrupt = WatchCopy(from.interrupt_fd, -1);
+    queue.notify = i % 2 == 0 ? UniqueFd() : CopyOf(from.notify_fd);
+    if (queue.notify.valid()) Watch(queue.notify.get(), ready_.get(), kNotification);
+    queue.interrupt = CopyOf(from.interrupt_fd);
     queues_.push_back(std::move(queue));
   }
+  NoteFaults();
+  in_use_.store(ready_pairs_ != 0);
   if (ready_pairs_ == 0) {
     has_chains_.store(false);
     empty_notifications_.store(0);
@@ -180,6 +183,10 @@ void VhostPort::Attach(const VhostState& state) {
 
 std::string VhostPort::Trouble() const {
   absl::MutexLock lock(&mutex_);
+  if (!connected_ && !fault_.empty()) {
+    return absl::StrCat("the connection of the virtual machine's program was ended, because it sent ", fault_,
+                        "; start the machine again");
+  }
   if (!connected_) {
     struct stat status;
     if (options_.server) {

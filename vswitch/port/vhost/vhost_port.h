@@ -20,6 +20,7 @@
 #include "vswitch/port/piece_layout.h"
 #include "vswitch/port/port.h"
 #include "vswitch/port/vhost/guest_access.h"
+#include "vswitch/port/vhost/interrupts.h"
 #include "vswitch/port/vhost/parking_gate.h"
 #include "vswitch/port/vhost/vhost_backend.h"
 #include "vswitch/port/vhost/virtqueue.h"
@@ -36,8 +37,8 @@ class VhostPort final : public Port, private VhostDevice {
     bool server = true;  // listen at the socket; else connect to it
   };
 
-  // Opens the socket. A stale socket of a former process is replaced. kFailedPrecondition if the path cannot be used; the
-  // message says what to do. `backend` outlives the port.
+  // Opens the socket. A stale socket of a former process is replaced. kFailedPrecondition if the path cannot be used, or the
+  // kernel has no room for Interrupts; the message says what to do. `backend` outlives the port.
   static absl::StatusOr<std::unique_ptr<VhostPort>> Open(const Options& options, VhostBackend* backend);
   // Disconnects the machine. While no worker uses the port.
   ~VhostPort() override;
@@ -69,11 +70,11 @@ class VhostPort final : public Port, private VhostDevice {
   };
   struct Taken;
 
-  VhostPort(const Options& options, VhostBackend* backend);
+  VhostPort(const Options& options, VhostBackend* backend, Interrupts* interrupts);
 
   // VhostDevice.
   bool Connect() override;
-  void Disconnect() override;
+  void Disconnect(const std::string& fault) override;
   std::vector<Virtqueue::Indices> Park() override;
   void Resume(const VhostState& state) override;
   void Announce(MacAddr mac) override;
@@ -95,17 +96,21 @@ class VhostPort final : public Port, private VhostDevice {
   Queue* QueueFor(const Frame& frame) noexcept;
   DropReason Write(const BufferPool* pool, const Frame& frame, bool strip_tag) noexcept;
   DropReason WriteTo(Queue* queue, const BufferPool* pool, const Frame& frame, bool strip_tag) noexcept;
-  static void Interrupt(const Queue& queue) noexcept;
+  void Interrupt(const Queue& queue) noexcept;
   void NoteFaults() noexcept;
+  // Whether the guest takes no frames until something changes. False while a message parks the worker.
+  bool down() const { return !in_use_.load(std::memory_order_relaxed) || faulty_.load(std::memory_order_relaxed); }
 
   const Options options_;
   VhostBackend* const backend_;
+  Interrupts* const interrupts_;
   const UniqueFd ready_;  // an epoll descriptor of wake_ and the queues' notifications, edge-triggered
   const UniqueFd wake_;
   ParkingGate gate_;
   std::atomic<uint64_t> features_{0};
   std::atomic<uint32_t> largest_{1518};
   std::atomic<uint64_t> announced_{0};  // a MAC that the worker announces
+  std::atomic<bool> in_use_{false};     // the guest's driver uses a pair of queues
   std::atomic<bool> faulty_{false};     // a queue is broken, or memory is lost
   const std::shared_ptr<GuestAccess::Lost> lost_ = std::make_shared<GuestAccess::Lost>(false);  // until the machine disconnects
   // Since the guest's driver started: whether its rings had anything, and its notifications before that. A guest whose memory
@@ -128,6 +133,7 @@ class VhostPort final : public Port, private VhostDevice {
   bool shares_memory_ ABSL_GUARDED_BY(mutex_) = false;
   size_t ready_pairs_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t refused_ ABSL_GUARDED_BY(mutex_) = 0;  // further machines
+  std::string fault_ ABSL_GUARDED_BY(mutex_);   // for which the last connection was ended
   uint16_t guest_mtu_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

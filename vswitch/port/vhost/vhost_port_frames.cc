@@ -33,6 +33,10 @@ struct VhostPort::Taken {
   size_t tries = 0;
 
   bool full() const { return frames == out.size() || buffers >= out.size() || tries >= out.size(); }
+  // Whether all parts of a frame fit. The first frame of a batch has all the room that there is.
+  bool HasRoomToDivide(size_t length) const {
+    return (frames == 0 || out.size() - frames >= MostParts(length, layout)) && free() >= MostBuffers(length, layout);
+  }
   size_t free() const { return pool->count(BufferPool::State::kFree); }
   void Add(const Frame& frame) {
     out[frames++] = frame;
@@ -119,8 +123,7 @@ VhostPort::Outcome VhostPort::TakeWhole(const VnetHeader& header, uint32_t lengt
                                         Taken* taken) noexcept {
   const PieceLayout& layout = taken->layout;
   if (ABSL_PREDICT_FALSE(length > layout.Largest())) {
-    // More buffers than two of the largest frames have are never needed.
-    if (taken->free() < 2 * layout.BuffersFor(layout.Largest())) return Outcome::kNoBuffer;
+    if (!taken->HasRoomToDivide(length)) return Outcome::kNoBuffer;
     reader->Read(whole_.get(), length);
     const size_t parts = header.checksum().needed ? DivideSuperFrame({whole_.get(), length}, gso, layout, taken->pool,
                                                                      taken->out.subspan(taken->frames))
@@ -228,7 +231,8 @@ bool VhostPort::IsToEnter() noexcept {
 }
 
 DropReason VhostPort::Write(const BufferPool* pool, const Frame& frame, bool strip_tag) noexcept {
-  if (ABSL_PREDICT_FALSE(!IsToEnter())) return DropReason::kPortDown;
+  // A message of the machine parks the worker for a moment. The guest's stations stay where they are.
+  if (ABSL_PREDICT_FALSE(!IsToEnter())) return down() ? DropReason::kPortDown : DropReason::kPortFull;
   const GuestAccess access(lost_.get());
   const DropReason reason = WriteTo(QueueFor(frame), pool, frame, strip_tag);
   if (ABSL_PREDICT_TRUE(reason == DropReason::kNone)) {
@@ -304,7 +308,7 @@ size_t VhostPort::Flush(DropReason* reason) noexcept {
 }
 
 void VhostPort::Interrupt(const Queue& queue) noexcept {
-  if (queue.interrupt.valid()) RingEventFd(queue.interrupt.get());
+  if (queue.interrupt.valid()) interrupts_->Raise(queue.interrupt.get());
 }
 
 // From now on the worker stays outside, until the guest resets the device, or the machine starts again.

@@ -29,7 +29,7 @@ TEST_F(VhostPortLifeTest, NonsenseTakesThePortDownUntilTheGuestResets) {
                                           "outside of the table, at descriptor 1000; the vPort is down until"));
   EXPECT_EQ(Transmit(Plain(60)), DropReason::kPortDown);
   EXPECT_FALSE(IsReady());
-  backend_.device->Disconnect();
+  backend_.device->Disconnect("");
   Start(kLinux);
   machine_->Send(Plain(60));
   EXPECT_THAT(Receive(), ElementsAre(Plain(60)));
@@ -120,6 +120,50 @@ TEST_F(VhostPortLifeTest, AnnouncesAGuestThatArrived) {
   EXPECT_THAT(Receive(), ElementsAre());
 }
 
+// A message while frames come, such as one that masks an interrupt: the stations behind the port stay there.
+TEST_F(VhostPortLifeTest, IsNotDownDuringAMessage) {
+  Start(kLinux);
+  backend_.device->Park();
+  EXPECT_EQ(Transmit(Plain(60)), DropReason::kPortFull);
+  machine_->Post(1, 2100);
+  machine_->Start();
+  EXPECT_EQ(Transmit(Plain(60)), DropReason::kNone);
+  backend_.device->Park();
+  VhostState stopped;
+  stopped.features = kLinux;
+  backend_.device->Resume(stopped);
+  EXPECT_EQ(Transmit(Plain(60)), DropReason::kPortDown) << "the guest's driver has stopped";
+  machine_->Start();
+  backend_.device->Disconnect("");
+  EXPECT_EQ(Transmit(Plain(60)), DropReason::kPortDown);
+}
+
+// The program makes the eventfd of an interrupt blocking, and fills its counter.
+TEST_F(VhostPortLifeTest, AnInterruptNeverBlocks) {
+  Start(kLinux);
+  machine_->BlockInterrupt();
+  machine_->Post(2, 2100);
+  machine_->queue(0)->WantInterrupt(true);
+  EXPECT_EQ(Transmit(Plain(60)), DropReason::kNone);
+  EXPECT_EQ(port_->Trouble(), "");
+}
+
+// A ring of the guest that leaves its memory takes the port down, not the process.
+TEST_F(VhostPortLifeTest, TakesNoRingsOutsideOfTheMemory) {
+  Start(kLinux);
+  for (const size_t queue : {0, 1}) {
+    VhostState state = machine_->State();
+    state.queues[queue].rings.used = machine_->memory().At(ModelMemory::kLow) + machine_->memory().size() - 64;
+    backend_.device->Park();
+    backend_.device->Resume(state);
+    EXPECT_THAT(port_->Trouble(), HasSubstr("rings that are not in the guest's memory, of size 64"));
+    EXPECT_EQ(Transmit(Plain(60)), DropReason::kPortDown);
+    EXPECT_THAT(Receive(), ElementsAre());
+  }
+  machine_->Reconfigure();
+  EXPECT_EQ(port_->Trouble(), "");
+}
+
 TEST_F(VhostPortLifeTest, SaysWhyNoFramesPass) {
   EXPECT_THAT(port_->Trouble(),
               HasSubstr("no virtual machine has connected to its socket; start it. A machine that was connected "
@@ -134,7 +178,7 @@ TEST_F(VhostPortLifeTest, SaysWhyNoFramesPass) {
   EXPECT_EQ(Transmit(Plain(60)), DropReason::kPortDown);
   EXPECT_FALSE(backend_.device->Connect()) << "a second machine";
   EXPECT_THAT(port_->Describe(), HasSubstr("1 further machine refused: give each its own socket"));
-  backend_.device->Disconnect();
+  backend_.device->Disconnect("");
   Start(kLinux);
 }
 
@@ -148,7 +192,7 @@ TEST_F(VhostPortLifeTest, SaysThatTheMachineServesAnotherAgent) {
     EXPECT_THAT(port_->Trouble(), HasSubstr("nothing answers at " + directory_.path() + "/vm; if another agent uses the same"));
     backend_.device->Resume(VhostState());
     EXPECT_THAT(port_->Trouble(), HasSubstr("its guest has not started the interface"));
-    backend_.device->Disconnect();
+    backend_.device->Disconnect("");
   }
 }
 
@@ -176,7 +220,7 @@ class LostMemoryTest : public VhostPortTest, public ::testing::WithParamInterfac
     EXPECT_FALSE(IsReady());
     machine_->Reconfigure();
     EXPECT_THAT(port_->Trouble(), HasSubstr("has shrunk the file")) << "a message mends nothing";
-    backend_.device->Disconnect();
+    backend_.device->Disconnect("");
     machine_.reset();
     Start(kLinux);
     machine_->Send(Plain(60));
@@ -299,7 +343,7 @@ TEST_F(VhostPortLifeTest, StaysInsideForAnotherWorkersFrames) {
   DropReason lost;
   EXPECT_EQ(port_->Flush(&lost), 0u);
   library.join();
-  EXPECT_EQ(port_->Transmit(frame, false), DropReason::kPortDown);
+  EXPECT_EQ(port_->Transmit(frame, false), DropReason::kPortFull);
   EXPECT_EQ(machine_->Take().size(), 2u);
   pool_->Free(frame.buffer);
 }

@@ -32,7 +32,7 @@ TEST_F(VhostPortTest, FramesPassBothWays) {
     EXPECT_EQ(got[0].frame, Plain(60));
     EXPECT_EQ(got[1].frame, Plain(1500));
     EXPECT_EQ(got[0].header.flags, 0);
-    backend_.device->Disconnect();
+    backend_.device->Disconnect("");
   }
 }
 
@@ -144,6 +144,20 @@ TEST_F(VhostPortTest, DividesWhatIsTooLargeForSegments) {
   EXPECT_EQ(parts[0].size() + parts[1].size() - 54, 54u + 65483);
 }
 
+// A batch with too little room for all parts leaves the frame to the next one.
+TEST_F(VhostPortTest, DividesWhatComesLateInABatch) {
+  Start(kLinux);
+  for (int i = 0; i < 3; ++i) machine_->Send(Plain(60));
+  machine_->Send({.payload = 65483}, 1448);
+  Frame frames[4];
+  for (const size_t expected : {3, 2, 0}) {
+    EXPECT_TRUE(IsReady());
+    ASSERT_EQ(port_->Receive(pool_.get(), kMtu, absl::MakeSpan(frames), &counts_), expected);
+    for (size_t i = 0; i < expected; ++i) pool_->Free(frames[i].buffer);
+  }
+  EXPECT_EQ(counts_.too_large, 0u);
+}
+
 TEST_F(VhostPortTest, ATagIsLeftOut) {
   Start(kLinux);
   machine_->Post(64, 1536);
@@ -162,11 +176,11 @@ TEST_F(VhostPortTest, TakesSuperFramesAsTheGuestDoes) {
   constexpr Gso kTcp{GsoType::kTcp, 1448}, kEcn{GsoType::kTcpEcn, 1448}, kUdp{GsoType::kUdp, 1448};
   Start(kLinux | VhostFeature::kGuestEcn);
   EXPECT_TRUE(port_->TakesLarge(kTcp) && port_->TakesLarge(kEcn) && !port_->TakesLarge(kUdp));
-  backend_.device->Disconnect();
+  backend_.device->Disconnect("");
   for (const uint64_t missing : {VhostFeature::kGuestTso4, VhostFeature::kGuestTso6, VhostFeature::kGuestChecksum}) {
     Start(kLinux & ~missing);
     EXPECT_FALSE(port_->TakesLarge(kTcp));
-    backend_.device->Disconnect();
+    backend_.device->Disconnect("");
   }
   Start(kLinux);
   EXPECT_FALSE(port_->TakesLarge(kEcn));
@@ -179,7 +193,7 @@ TEST_F(VhostPortTest, NoRoomAtTheGuest) {
   EXPECT_EQ(Transmit(Plain(200)), DropReason::kPortFull);
   EXPECT_EQ(Transmit(Plain(80)), DropReason::kNone) << "the buffer was given back";
   EXPECT_EQ(Transmit(Plain(2045)), DropReason::kPortTooLarge);
-  backend_.device->Disconnect();
+  backend_.device->Disconnect("");
   Start(VhostFeature::kVersion1);
   machine_->Post(1, 100);
   EXPECT_EQ(Transmit(Plain(200)), DropReason::kPortTooLarge) << "no mergeable buffers";

@@ -3,6 +3,7 @@
 #ifndef EOIB_VSWITCH_PORT_VHOST_VHOST_PORT_TEST_FIXTURE_H_
 #define EOIB_VSWITCH_PORT_VHOST_VHOST_PORT_TEST_FIXTURE_H_
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 
@@ -150,6 +151,13 @@ class ModelMachine {
     }
     EXPECT_EQ(more, 0u);
     return all;
+  }
+  // From now on a write to the interrupt's eventfd blocks.
+  void BlockInterrupt(size_t pair = 0) {
+    const int fd = interrupt_[2 * pair].get();
+    const uint64_t full = 0xffff'ffff'ffff'fffe;
+    EXPECT_EQ(write(fd, &full, sizeof(full)), static_cast<ssize_t>(sizeof(full)));
+    EXPECT_EQ(fcntl(fd, F_SETFL, 0), 0);
   }
   bool WasInterrupted(size_t pair = 0) {
     uint64_t count;
