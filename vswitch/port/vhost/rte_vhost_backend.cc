@@ -38,6 +38,8 @@ enum Message : int {
   kGetFeatures = 1,
   kResetOwner = 4,
   kSetMemoryTable = 5,
+  kSetQueueKick = 12,
+  kSetQueueCall = 13,
   kGetProtocolFeatures = 15,
   kGetQueueNumber = 17,
   kSendRarp = 19,
@@ -126,7 +128,10 @@ class Socket {
     Park();
     if (request_ == 0) device_->Resume(State());
   }
+  // A message that replaces a descriptor makes a queue unready, and ready again only after AfterMessage. In between, the port
+  // must not be taken for down; QueueState sees whether the queue has all that it needs.
   void SetReady(uint16_t queue, bool ready) {
+    if (!ready && (request_ == kSetQueueKick || request_ == kSetQueueCall)) return;
     if (ready_.size() <= queue) ready_.resize(queue + 1u);
     ready_[queue] = ready;
     Renew();
