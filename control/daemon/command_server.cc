@@ -7,8 +7,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -28,9 +26,8 @@ namespace {
 
 using nlohmann::json;
 
-// Limits for one connection in one Run, so that a busy client does not starve the control thread.
+// Limits for one Run, so that a busy client does not starve the control thread.
 constexpr size_t kReadSize = 64 << 10;
-constexpr size_t kRequestsPerRun = 16;
 constexpr size_t kAcceptsPerRun = 16;
 // While a client leaves more than this many bytes of answers unread, its further requests wait.
 constexpr size_t kMaxUnread = 1 << 20;
@@ -206,16 +203,14 @@ absl::Status CommandServer::Watch(int op, int fd, uint32_t events) {
   return ::epoll_ctl(epoll_.get(), op, fd, &event) == 0 ? absl::OkStatus() : Error(errno, path_);
 }
 
+// epoll puts a descriptor that it has reported behind the other ready ones, so connections take turns.
 void CommandServer::Run() {
-  std::array<epoll_event, kMaxConnections + 1> events;
-  const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
-  for (int i = 0; i < count; ++i) {
-    const int fd = events[i].data.fd;
-    if (fd == listener_.get()) {
-      AcceptAll();
-    } else if (const auto found = connections_.find(fd); found != connections_.end()) {
-      Serve(&found->second);
-    }
+  epoll_event event;
+  if (::epoll_wait(epoll_.get(), &event, 1, 0) != 1) return;
+  if (event.data.fd == listener_.get()) {
+    AcceptAll();
+  } else if (const auto found = connections_.find(event.data.fd); found != connections_.end()) {
+    Serve(&found->second);
   }
 }
 
@@ -295,24 +290,20 @@ bool CommandServer::Read(Connection* connection) {
 }
 
 void CommandServer::Answer(Connection* connection) {
-  connection->backlog = false;
-  for (size_t i = 0; !connection->closing; ++i) {
-    if (i == kRequestsPerRun || connection->output.size() > kMaxUnread) {
-      connection->backlog = true;
-      return;
-    }
-    const absl::StatusOr<absl::optional<std::string>> text = connection->input.Next();
-    if (text.ok() && !text->has_value()) return;
-    // After text that is not JSON we cannot tell where the next object begins, so answer nothing further.
-    const json object = text.ok() ? json::parse(**text, nullptr, false) : json(json::value_t::discarded);
-    connection->closing = object.is_discarded();
-    if (connection->closing) {
-      connection->output += ErrorReply(text.ok() ? "the request is not JSON" : text.status().message(), nullptr);
-    } else {
-      serving_ = connection->socket.get();
-      connection->output += Respond(*registry_, full_path_, object, &connection->json);
-      serving_ = -1;
-    }
+  if (connection->closing || connection->output.size() > kMaxUnread) return;
+  const absl::StatusOr<absl::optional<std::string>> text = connection->input.Next();
+  connection->backlog = text.ok() && text->has_value();
+  if (text.ok() && !text->has_value()) return;
+  // After text that is not JSON we cannot tell where the next object begins, so answer nothing further.
+  const json object = text.ok() ? json::parse(**text, nullptr, false) : json(json::value_t::discarded);
+  connection->closing = object.is_discarded();
+  if (connection->closing) {
+    connection->backlog = false;
+    connection->output += ErrorReply(text.ok() ? "the request is not JSON" : text.status().message(), nullptr);
+  } else {
+    serving_ = connection->socket.get();
+    connection->output += Respond(*registry_, full_path_, object, &connection->json);
+    serving_ = -1;
   }
 }
 

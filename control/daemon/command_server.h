@@ -31,8 +31,9 @@ namespace eoib {
 // Serves the commands of a registry. Owns the listening socket, its file and the connections. The registry outlives the
 // server. One thread: the one that runs the handlers.
 //
-// A client can neither block nor exhaust the program. The server refuses requests longer than kMaxRequest and connections
-// above kMaxConnections with an error, and reads nothing from a client that has unread answers.
+// A client can neither block nor exhaust the program. Run answers one request, and clients take turns, so the owner's other
+// work waits for one handler at most. The server refuses requests longer than kMaxRequest and connections above
+// kMaxConnections with an error, and reads nothing from a client that has unread answers.
 class CommandServer {
  public:
   static constexpr size_t kMaxRequest = 1 << 20;
@@ -52,7 +53,8 @@ class CommandServer {
 
   // For the owner's epoll set: readable whenever Run has something to do.
   int fd() const { return epoll_.get(); }
-  // Handles what is ready: accepts, reads, runs handlers, writes. Never blocks. Handlers must not destroy the server.
+  // Serves one client that is ready (reads, runs at most one handler, writes), or accepts some. Never blocks. Handlers must not
+  // destroy the server.
   void Run();
   // From now on a thread answers every request with the error `why`, until the server is destroyed. For a program that takes a
   // while to stop. Do not call Run afterwards.
@@ -69,7 +71,7 @@ class CommandServer {
     JsonStream input{kMaxRequest};
     std::string output;    // answers that the kernel has not taken yet
     bool json = false;     // the client wants JSON
-    bool backlog = false;  // `input` holds requests for a later Run
+    bool backlog = false;  // `input` may hold requests for a later Run
     bool closing = false;  // read nothing more, and close when `output` is sent
     bool writing = false;  // epoll waits for EPOLLOUT, else for EPOLLIN
   };
