@@ -1,6 +1,8 @@
 // Diskless virtual machines that boot by PXE, from a server on another host: their firmware gets an address by DHCP, and a
 // script and a file by TFTP, through the switch. The rings of vhost-user are driven by a driver that is not ours.
 #include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <memory>
 #include <string>
@@ -136,10 +138,11 @@ TEST_F(PxeTest, LostMemoryTakesDownItsVPortOnlyAndMachinesConnectAgain) {
   ASSERT_TRUE(EventuallyTrue(kPatience, [this] { return machines_->HasInterface("t1"); }));
   machines_->AddAddress("t1", "10.0.0.2/24");
   machines_->SetUp("t1");
-  StartGuest({.netdev = VhostUser(socket_), .memory_file = lab().Path("memory")});
+  const UniqueFd memory(memfd_create("memory", MFD_CLOEXEC));
+  StartGuest({.netdev = VhostUser(socket_), .memory_file = absl::StrCat("/proc/", getpid(), "/fd/", memory.get())});
   EXPECT_TRUE(Shows("1 queue pair"));
   guest_->process()->Kill(SIGSTOP);
-  MustRunOnMachine({"truncate", "-s", "0", lab().Path("memory")});
+  ASSERT_EQ(ftruncate(memory.get(), 0), 0);
   EXPECT_TRUE(Reaches(host(1), "10.0.0.2"));  // whose ARP request is for all vPorts
   EXPECT_TRUE(Shows("the virtual machine's program has shrunk the file of the memory that it shares"));
   ExpectPing(host(1), "10.0.0.2");
@@ -225,8 +228,7 @@ TEST_F(MigrationTest, GuestGoesOnAtAnotherHost) {
   const std::string socket_there = lab().Path("vm1.there.sock");
   other_ = StartAgentForMachines(there, "type = \"vhost-user\"\nsocket = \"" + socket_there + "\"\n");
   const std::string monitor = lab().Path("monitor"), channel = "unix:" + lab().Path("migration");
-  QemuGuest arriving(
-      &lab(), there, {.name = "vm1.there", .netdev = VhostUser(socket_there), .more = {"-incoming", channel}});
+  QemuGuest arriving(&lab(), there, {.name = "vm1.there", .netdev = VhostUser(socket_there), .more = {"-incoming", channel}});
   QemuGuest& leaving =
       StartGuest({.netdev = VhostUser(socket_), .more = {"-monitor", "unix:" + monitor + ",server=on,wait=off"}});
   ASSERT_TRUE(EventuallyTrue(kBoot, [&] { return absl::StrContains(leaving.Console(), "/stop..."); })) << leaving.Console();

@@ -24,6 +24,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "vswitch/base/unique_fd.h"
@@ -74,7 +75,14 @@ class Socket {
   Socket(std::string path, VhostDevice* device) : path_(std::move(path)), device_(device) {}
 
   bool Connect(int id) {
-    if (!device_->Connect()) return false;
+    if (!device_->Connect()) {
+      if (!std::exchange(refused_, true)) {
+        std::fprintf(stderr, "vhost-user %s: refused a second virtual machine: the first one is still connected\n",
+                     path_.c_str());
+      }
+      return false;
+    }
+    refused_ = false;
     if (const char* const error = PutRelayBetween(); error != nullptr) {
       std::fprintf(stderr, "vhost-user %s: refused a connection: %s\n", path_.c_str(), error);
       device_->Disconnect("");
@@ -221,6 +229,7 @@ class Socket {
   std::vector<bool> ready_;
   bool has_memory_ = false;  // whether the library has a memory table: it must not be asked for one before
   bool needs_reply_ = false;
+  bool refused_ = false;  // another machine, while this one is connected; so the log has one line
   uint32_t request_ = 0;  // of the message that the library handles
   std::unique_ptr<Log> log_;
   std::vector<std::unique_ptr<MessageRelay>> relays_;  // the last one is that of the connection
