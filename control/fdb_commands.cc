@@ -68,10 +68,10 @@ absl::StatusOr<Answer> Flush(Ves* ves, const Arguments& arguments) {
   return Flushed(ves, arguments[1] == "vport" ? ves->fdb()->FlushLearned(id) : ves->fdb()->FlushSticky(id));
 }
 
-// From the start, or after the last entry of the previous answer.
+// The first part of the entries, or the one behind that of the previous answer.
 absl::StatusOr<Answer> Show(const VesFinder& finder, const Arguments& arguments) {
   if (arguments.size() == 2) {
-    return absl::InvalidArgumentError("show all entries, or those after a VLAN and a MAC: VES [VLAN MAC]");
+    return absl::InvalidArgumentError("show the first entries, or the next ones as the answer before says: VES [VLAN MAC]");
   }
   const absl::StatusOr<std::vector<Ves*>> veses = finder(arguments.empty() ? "" : arguments[0]);
   if (!veses.ok()) return veses.status();
@@ -81,9 +81,7 @@ absl::StatusOr<Answer> Show(const VesFinder& finder, const Arguments& arguments)
     if (!key.ok()) return key.status();
     after = *key;
   }
-  std::vector<FdbPart> parts;
-  for (const Ves* ves : *veses) parts.push_back(ReadFdb(*ves, after));
-  return FdbAnswer(std::move(parts));
+  return FdbAnswer(ReadFdb(*veses, after), !after.has_value());
 }
 
 absl::StatusOr<Answer> Get(const FdbTarget& target) {
@@ -296,7 +294,7 @@ void RegisterFdbCommands(const VesFinder& finder, CommandRegistry* registry) {
       return target.ok() ? run(*target) : target.status();
     };
   };
-  registry->Register({"fdb/show", "[VES [VLAN MAC]]", "all MACs and their places, or those after VLAN MAC", 0, 3,
+  registry->Register({"fdb/show", "[VES [VLAN MAC]]", "all MACs and their places, in parts: behind VLAN MAC the next one", 0, 3,
                       [finder](const Arguments& arguments) { return Show(finder, arguments); }});
   registry->Register({"fdb/get", FdbTarget::kUsage, "the place of one MAC", 1, kMostWords, with_mac(Get)});
   registry->Register({"fdb/stats", "[VES]", "limits, counters, and the number of MACs of each vPort", 0, 1,

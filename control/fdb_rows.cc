@@ -11,8 +11,8 @@
 namespace eoib {
 namespace {
 
-// The most entries of one VES in an answer.
-constexpr size_t kMostRows = 50'000;
+// The entries in an answer, more or less. They take the control thread some milliseconds.
+constexpr size_t kRows = 1000;
 
 // An entry in the operator's words. Text and JSON are made from it.
 struct Row {
@@ -96,36 +96,35 @@ Json RowJson(const std::string& ves, const Row& row) {
 std::string PartText(const FdbPart& part) {
   const std::string& ves = part.ves->config().name;
   std::string text;
-  for (const Fdb::Entry& entry : part.entries) text += RowText(ves, RowOf(*part.ves, entry));
-  if (!part.has_more) return text;
-  const FdbKey last = part.entries.back().key;
-  return absl::StrCat(text, "more: fdb show ", ves, " ", last.vid().ToString(), " ", last.mac().ToString(), "\n");
+  for (const Fdb::Entry& entry : part.rows.entries) text += RowText(ves, RowOf(*part.ves, entry));
+  if (!part.rows.next.has_value()) return text;
+  return absl::StrCat(text, "more: fdb show ", ves, " ", part.rows.next->ToString(), "\n");
 }
 
 Json PartJson(const FdbPart& part) {
   Json json = {{"name", part.ves->config().name}, {"entries", Json::array()}};
-  for (const Fdb::Entry& entry : part.entries) {
+  for (const Fdb::Entry& entry : part.rows.entries) {
     json["entries"].push_back(RowJson(part.ves->config().name, RowOf(*part.ves, entry)));
   }
-  if (part.has_more) json["next"] = KeyJson(part.entries.back().key);
+  if (part.rows.next.has_value()) json["next"] = KeyJson(*part.rows.next);
   return json;
 }
 
 }  // namespace
 
-FdbPart ReadFdb(const Ves& ves, absl::optional<FdbKey> after) {
-  FdbPart part{&ves, after, ves.fdb().Dump(after, kMostRows)};
-  part.has_more = part.entries.size() == kMostRows;
-  return part;
+std::vector<FdbPart> ReadFdb(const std::vector<Ves*>& veses, absl::optional<FdbKey> after) {
+  std::vector<FdbPart> parts;
+  const size_t rows = kRows / veses.size() + 1;
+  for (const Ves* ves : veses) parts.push_back({ves, ves->fdb().DumpPart(after, rows)});
+  return parts;
 }
 
-Answer FdbAnswer(std::vector<FdbPart> parts) {
+Answer FdbAnswer(std::vector<FdbPart> parts, bool has_head) {
   const auto shared = std::make_shared<const std::vector<FdbPart>>(std::move(parts));
   return Answer(
-      [shared] {
+      [shared, has_head] {
         std::string text;
-        // Not in front of the rest of an earlier answer.
-        if (!shared->empty() && !shared->front().after.has_value()) {
+        if (has_head) {
           text = absl::StrFormat("%-10s %5s  %-17s  %-9s  %6s  %s\n", "VES", "VLAN", "MAC", "origin", "age", "behind");
         }
         for (const FdbPart& part : *shared) text += PartText(part);

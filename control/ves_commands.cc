@@ -206,9 +206,9 @@ CaptureFilter::VPort CaptureFilterOf(const Ves& ves, const VPort& vport) {
   filter.pkey = ves.config().pkey;
   filter.macs = {vport.port->mac()};
   const LocalPort& port = ves.forwarder().ports()[vport.index];
-  for (const Fdb::Entry& entry : ves.fdb().Dump()) {
+  ves.fdb().Visit([&](const Fdb::Entry& entry) {
     if (entry.vport == port.vport) filter.macs.insert(entry.key.mac());
-  }
+  });
   for (uint16_t vid = 0; vid <= Vid::kMax; ++vid) {
     bool strip;
     filter.vlans[vid] = ves.config().vlans.Contains(Vid(vid)) && port.vlan.Egress(Vid(vid), &strip);

@@ -12,6 +12,10 @@ using Scope = FdbEvent::Scope;
 // Buckets that one call of Age visits at least.
 constexpr size_t kLeastSweep = 256;
 
+void Sort(std::vector<Fdb::Entry>* rows) {
+  std::sort(rows->begin(), rows->end(), [](const Fdb::Entry& a, const Fdb::Entry& b) { return a.key < b.key; });
+}
+
 }  // namespace
 
 Fdb::Fdb(const Options& options, const Clock* clock)
@@ -243,35 +247,48 @@ absl::optional<Fdb::Entry> Fdb::Get(FdbKey key) const {
   return ToRow(key, entry, vport, limit);
 }
 
-void Fdb::Visit(absl::FunctionRef<void(const Entry&)> visit) const {
-  const AgeLimit limit = Limit();
-  const auto show = [&](FdbKey key, const MacEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_) {
+bool Fdb::VisitLive(MacTable::Cursor* cursor, size_t buckets, AgeLimit limit,
+                    absl::FunctionRef<void(const Entry&)> visit) const {
+  return table_.VisitNext(cursor, buckets, [&](FdbKey key, const MacEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_) {
     const VPortId vport = entries_.groups().VPortOf(entry.group);
     if (!vport.IsNone() && IsLive(entry, limit)) visit(ToRow(key, entry, vport, limit));
-  };
+  });
+}
+
+void Fdb::Visit(absl::FunctionRef<void(const Entry&)> visit) const {
+  const AgeLimit limit = Limit();
   MacTable::Cursor cursor = 0;
   for (bool more = true; more;) {
     absl::MutexLock lock(&writer_);
-    more = table_.VisitNext(&cursor, kBucketsAtATime, show);
+    more = VisitLive(&cursor, kBucketsAtATime, limit, visit);
   }
 }
 
-std::vector<Fdb::Entry> Fdb::Dump(absl::optional<FdbKey> after, size_t most) const {
-  const auto before = [](const Entry& a, const Entry& b) { return a.key < b.key; };
-  std::vector<Entry> rows;  // once it has `most` rows: a heap with the last row on top
-  Visit([&](const Entry& entry) {
-    if (after.has_value() && !(*after < entry.key)) return;
-    if (rows.size() < most) {
-      rows.push_back(entry);
-      if (rows.size() == most) std::make_heap(rows.begin(), rows.end(), before);
-    } else if (most != 0 && before(entry, rows.front())) {
-      std::pop_heap(rows.begin(), rows.end(), before);
-      rows.back() = entry;
-      std::push_heap(rows.begin(), rows.end(), before);
-    }
-  });
-  std::sort(rows.begin(), rows.end(), before);
+std::vector<Fdb::Entry> Fdb::Dump() const {
+  std::vector<Entry> rows;
+  Visit([&rows](const Entry& entry) { rows.push_back(entry); });
+  Sort(&rows);
   return rows;
+}
+
+Fdb::Part Fdb::DumpPart(absl::optional<FdbKey> after, size_t size) const {
+  const AgeLimit limit = Limit();
+  Part part;
+  MacTable::Cursor cursor = after.has_value() ? table_.CursorAfter(*after) : 0;
+  bool more = true;
+  while (more && part.entries.size() < size) {
+    absl::MutexLock lock(&writer_);
+    more = VisitLive(&cursor, 1, limit, [&part](const Entry& entry) { part.entries.push_back(entry); });
+  }
+  if (more) {
+    // The table goes on behind the entry that is last in it, which need not be the last of the sorted ones.
+    const auto last = std::max_element(part.entries.begin(), part.entries.end(), [this](const Entry& a, const Entry& b) {
+      return table_.CursorAfter(a.key) < table_.CursorAfter(b.key);
+    });
+    part.next = last->key;
+  }
+  Sort(&part.entries);
+  return part;
 }
 
 std::vector<Fdb::Holding> Fdb::Holdings() const {

@@ -54,6 +54,10 @@ class Fdb {
     bool sticky = false;
     bool frozen = false;
   };
+  struct Part {
+    std::vector<Entry> entries;
+    absl::optional<FdbKey> next;  // absent: there are no more entries
+  };
   struct Holding {  // a row of `fdb stats`
     VPortId vport;
     size_t dynamic, pinned, fixed, limit;
@@ -125,8 +129,12 @@ class Fdb {
   absl::optional<Entry> Get(FdbKey key) const;
   // Calls `visit` on all entries, in no order, and never holds the lock for long. `visit` must not call the FDB.
   void Visit(absl::FunctionRef<void(const Entry&)> visit) const;
-  // At most `most` entries after `after`, sorted by VID, then MAC. Walks through the whole table, even for a few.
-  std::vector<Entry> Dump(absl::optional<FdbKey> after = absl::nullopt, size_t most = ~size_t{0}) const;
+  // All entries, sorted by VID, then MAC.
+  std::vector<Entry> Dump() const;
+  // The first part of the entries, or the one after that with the `next` of `after`: about `size` entries, or those that are
+  // left. The parts come in no order, each is sorted. Looks only at the part of the table that has them. All parts together
+  // have each entry that is there all the time exactly once. Requires size > 0.
+  Part DumpPart(absl::optional<FdbKey> after, size_t size) const;
   std::vector<Holding> Holdings() const;  // the vPort with most dynamic entries first
   // The number of entries of a vPort.
   size_t Held(VPortId vport) const;
@@ -163,6 +171,9 @@ class Fdb {
   LearnResult MakingRoom(VPortId vport, Attempt attempt);
   size_t FlushOf(VPortId vport, EntryKind kind);
   Entry ToRow(FdbKey key, const MacEntry& entry, VPortId vport, AgeLimit limit) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // As MacTable::VisitNext, for the entries that a lookup finds.
+  bool VisitLive(MacTable::Cursor* cursor, size_t buckets, AgeLimit limit, absl::FunctionRef<void(const Entry&)> visit) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   size_t BeginAge(absl::Duration round) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
 
   Options options_;

@@ -531,20 +531,50 @@ TEST_F(FdbPolicyTest, AnnouncementAtHostLimitEvictsFromLargestVes) {
   EXPECT_EQ(fdb_->size(), 99u);
 }
 
-TEST_F(FdbPolicyTest, DumpInPieces) {
+TEST_F(FdbPolicyTest, DumpInParts) {
   Make({});
   for (uint64_t i = 1; i <= 1000; ++i) Learn(Key(i * 0x9e37'79b1 % 1009, i % 3), kV1);
-  const std::vector<Fdb::Entry> all = fdb_->Dump();
+  std::vector<FdbKey> all, keys;
+  for (const Fdb::Entry& entry : fdb_->Dump()) all.push_back(entry.key);
   ASSERT_EQ(all.size(), 1000u);
+  absl::optional<FdbKey> after;
+  do {
+    const Fdb::Part part = fdb_->DumpPart(after, 64);
+    ASSERT_LT(part.entries.size(), 64u + 32) << "of the last bucket all";
+    ASSERT_TRUE(part.entries.size() >= 64 || !part.next.has_value());
+    ASSERT_TRUE(std::is_sorted(part.entries.begin(), part.entries.end(), [](auto& a, auto& b) { return a.key < b.key; }));
+    for (const Fdb::Entry& entry : part.entries) keys.push_back(entry.key);
+    after = part.next;
+    Learn(Key(2000 + keys.size()), kV2);
+    fdb_->FlushMac(Key(2000 + keys.size()), kV2);
+  } while (after.has_value());
+  std::sort(keys.begin(), keys.end());
+  EXPECT_EQ(keys, all);
+}
+
+// The table grows and shrinks between the parts.
+TEST_F(FdbPolicyTest, PartsHaveEachEntryOnceAlthoughTheTableIsResized) {
+  Make({.limit = 100'000});
+  for (uint64_t i = 1; i <= 1000; ++i) Learn(Key(i), kV1);
   std::vector<FdbKey> keys;
   absl::optional<FdbKey> after;
-  for (std::vector<Fdb::Entry> some; some = fdb_->Dump(after, 64), !some.empty(); after = some.back().key) {
-    for (const Fdb::Entry& entry : some) keys.push_back(entry.key);
-    ASSERT_TRUE(some.size() == 64 || keys.size() == 1000);
+  uint64_t next = 10'000;
+  for (int parts = 0; parts == 0 || after.has_value(); ++parts) {
+    const Fdb::Part part = fdb_->DumpPart(after, 100);
+    for (const Fdb::Entry& entry : part.entries) {
+      if (entry.vport == kV1) keys.push_back(entry.key);
+    }
+    after = part.next;
+    if (parts % 4 == 3) {
+      fdb_->FlushLearned(kV2);
+      while (fdb_->size() > 1000) clock_.Advance(absl::Seconds(1)), fdb_->Age();
+    } else {
+      for (int i = 0; i < 5000; ++i) Learn(Key(next++), kV2);
+    }
   }
+  std::sort(keys.begin(), keys.end());
   ASSERT_EQ(keys.size(), 1000u);
-  for (size_t i = 0; i < all.size(); ++i) EXPECT_EQ(keys[i], all[i].key);
-  EXPECT_TRUE(fdb_->Dump(absl::nullopt, 0).empty());
+  EXPECT_EQ(std::adjacent_find(keys.begin(), keys.end()), keys.end());
 }
 
 // ---- Events -----------------------------------------------------------------------------------------------------------

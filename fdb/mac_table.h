@@ -61,6 +61,8 @@ class MacTable {
 
   // A position in the table; 0 is the beginning. A key's position never changes, however the table grows or shrinks.
   using Cursor = uint64_t;
+  // Behind `key`, and behind all keys of its position.
+  Cursor CursorAfter(FdbKey key) const { return Cursor{store_.hash.Position(key)} + 1; }
   using Visitor = absl::FunctionRef<void(FdbKey, const MacEntry&)>;
   using Predicate = absl::FunctionRef<bool(FdbKey, const MacEntry&)>;
   // Calls `visit` on the entries of the next `buckets` buckets after *cursor and advances the cursor. At the end returns false
