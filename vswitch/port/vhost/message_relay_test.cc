@@ -7,6 +7,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <initializer_list>
 #include <random>
@@ -26,7 +28,7 @@ using ::testing::HasSubstr;
 VhostMessage Message(uint32_t request, std::initializer_list<uint32_t> words = {}) {
   VhostMessage message{};
   message.header = {request, VhostMessageHeader::kVersion, static_cast<uint32_t>(words.size() * sizeof(uint32_t))};
-  std::memcpy(message.bytes, words.begin(), message.header.size);
+  std::copy(words.begin(), words.end(), reinterpret_cast<uint32_t*>(message.bytes));
   return message;
 }
 
