@@ -23,7 +23,7 @@ class AgentProtocolTest : public AgentTestOf<FakeClock> {
  protected:
   // Its row in `fdb show`; empty if there is none.
   static std::string RowOf(Host* host, MacAddr mac) {
-    for (absl::string_view line : absl::StrSplit(host->Command("fdb/show"), '\n')) {
+    for (absl::string_view line : absl::StrSplit(host->ShowFdb(), '\n')) {
       if (absl::StrContains(line, mac.ToString())) return std::string(line);
     }
     return "";
@@ -91,7 +91,7 @@ class AgentProtocolTest : public AgentTestOf<FakeClock> {
   }
   static size_t RowsWith(Host* host, const std::string& text) {
     size_t rows = 0;
-    for (absl::string_view line : absl::StrSplit(host->Command("fdb/show"), '\n')) rows += absl::StrContains(line, text);
+    for (absl::string_view line : absl::StrSplit(host->ShowFdb(), '\n')) rows += absl::StrContains(line, text);
     return rows;
   }
   // The datagrams between `host` and all others are lost.

@@ -104,9 +104,23 @@ class Host {
     return !absl::StrContains(show, "not joined") && absl::StrContains(show, "notices of the subnet: subscribed");
   }
   bool announces() const { return announces_; }
+  // All parts of `fdb show`.
+  std::string ShowFdb() {
+    std::string all;
+    CommandRegistry::Arguments next;
+    do {
+      const std::string part = Command("fdb/show", next);
+      const size_t more = part.find("more: fdb show ");
+      all += part.substr(0, more);
+      next.clear();
+      if (more != part.npos)
+        next = absl::StrSplit(absl::StripSuffix(part.substr(more + sizeof("more: fdb show ") - 1), "\n"), ' ');
+    } while (!next.empty());
+    return all;
+  }
   // "learned", "announced"; empty: unknown.
   std::string OriginOf(MacAddr mac) {
-    for (absl::string_view line : absl::StrSplit(Command("fdb/show"), '\n')) {
+    for (absl::string_view line : absl::StrSplit(ShowFdb(), '\n')) {
       if (!absl::StrContains(line, mac.ToString())) continue;
       for (const char* origin : {"learned", "announced", "static", "sticky", "frozen"}) {
         if (absl::StrContains(line, origin)) return origin;
@@ -114,7 +128,7 @@ class Host {
     }
     return "";
   }
-  bool Knows(MacAddr mac) { return absl::StrContains(Command("fdb/show"), mac.ToString()); }
+  bool Knows(MacAddr mac) { return absl::StrContains(ShowFdb(), mac.ToString()); }
   uint64_t Stat(const std::string& name) {
     uint64_t sum = 0;
     for (absl::string_view line : absl::StrSplit(Command("stats"), '\n')) {
@@ -290,7 +304,7 @@ class AgentTestOf : public testing::Test {
   // Waits until `host` knows that `mac` is behind the present queue pair of `other`.
   bool Follows(Host* host, MacAddr mac, Host* other) {
     return Until([&] {
-      const std::string show = host->Command("fdb/show");
+      const std::string show = host->ShowFdb();
       const size_t at = show.find(mac.ToString());
       return at != show.npos && absl::StrContains(show.substr(at, show.find('\n', at) - at), "QPN " + other->Qpn());
     });

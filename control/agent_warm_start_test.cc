@@ -53,7 +53,7 @@ class AgentWarmStartTestOf : public AgentTestOf<HostClock> {
   }
   // The row of a MAC in the FDB; empty: none.
   std::string RowOf(Host* host, MacAddr mac) {
-    for (absl::string_view line : absl::StrSplit(host->Command("fdb/show"), '\n')) {
+    for (absl::string_view line : absl::StrSplit(host->ShowFdb(), '\n')) {
       if (absl::StrContains(line, mac.ToString())) return std::string(line);
     }
     return "";
