@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "absl/strings/str_cat.h"
+#include "vswitch/base/unique_fd.h"
 
 namespace eoib {
 namespace {
@@ -17,15 +18,27 @@ bool IsFifo(const std::string& path) {
   return lstat(path.c_str(), &info) == 0 && S_ISFIFO(info.st_mode);
 }
 
+// Another user may have made the fifo, to read what we write as root.
+absl::Status CheckFifo(int fd, const std::string& path) {
+  struct stat info;
+  if (fstat(fd, &info) != 0) return absl::ErrnoToStatus(errno, absl::StrCat("open capture ", path));
+  if (S_ISFIFO(info.st_mode) && info.st_uid == geteuid() && (info.st_mode & 0077) == 0) return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrCat("open capture ", path,
+                                                  ": another user than this program's could read from this fifo; make it with "
+                                                  "`mkfifo -m 600` as user ",
+                                                  geteuid(), ", or capture to -"));
+}
+
 // Does not wait for a reader, neither here nor when writing.
 absl::StatusOr<int> OpenFifo(const std::string& path) {
-  const int fd = open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
-  if (fd < 0 && errno == ENXIO) {
+  UniqueFd fd(open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));
+  if (!fd.valid() && errno == ENXIO) {
     return absl::FailedPreconditionError(
         absl::StrCat("open capture ", path, ": no process reads this fifo; start the reader first"));
   }
-  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("open capture ", path));
-  return fd;
+  if (!fd.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("open capture ", path));
+  if (absl::Status status = CheckFifo(fd.get(), path); !status.ok()) return status;
+  return fd.release();
 }
 
 absl::Status CannotCreate(int error, const std::string& path) {
