@@ -72,12 +72,13 @@ absl::optional<UplinkHello> DecodeUplinkHello(absl::Span<const uint8_t> payload)
   const auto end = std::find(wire.uplink.begin(), wire.uplink.end(), '\0');
   hello.uplink.assign(wire.uplink.begin(), end);
   if (end == wire.uplink.end() || hello.from.IsZero() || hello.from.IsMulticast()) return absl::nullopt;
-  for (size_t i = 0; i < runs; ++i) {
+  for (uint32_t i = 0, next = 0; i < runs; ++i) {
     const auto run = ReadWire<RunWire>(payload.data() + sizeof(wire) + i * sizeof(RunWire));
     const uint16_t first = run.first.value(), last = run.last.value();
-    if (first > last || last > Vid::kMax || run.claim > static_cast<uint8_t>(UplinkHello::Claim::kRelease))
+    if (first < next || first > last || last > Vid::kMax || run.claim > static_cast<uint8_t>(UplinkHello::Claim::kRelease))
       return absl::nullopt;
     hello.runs.push_back({Vid(first), Vid(last), static_cast<UplinkHello::Claim>(run.claim)});
+    next = last + 1u;
   }
   return hello;
 }

@@ -31,12 +31,12 @@ struct UplinkHello {
   uint64_t sequence = 0;  // grows with each hello of its sender, also from run to run
   Gid successor;          // of a release: the gateway that takes over at once; zero: none
   std::string uplink;     // the sender's name for it
-  std::vector<Run> runs;
+  std::vector<Run> runs;  // ascending and disjoint, so a hello has one claim at most for each VLAN
 
   friend bool operator==(const UplinkHello&, const UplinkHello&) = default;
 };
 
-// Requires names and runs within the limits. The first byte is VPortSpeaker::kFirstByte.
+// Requires names and runs within the limits, and runs in order. The first byte is VPortSpeaker::kFirstByte.
 std::vector<uint8_t> EncodeUplinkHello(const UplinkHello& hello);
 // Bytes behind the hello are padding. Nothing if it is malformed.
 absl::optional<UplinkHello> DecodeUplinkHello(absl::Span<const uint8_t> payload);

@@ -41,6 +41,9 @@ TEST(UplinkHelloTest, RefusesWhatNoGatewaySays) {
                          {"a group as sender", 16, 0xff},
                          {"a range that ends before it begins", 65, 20},
                          {"a VLAN beyond 4094", 72, 0x10},
+                         {"a run that begins in the one before", 71, 9},
+                         {"a run that begins before the one before", 71, 0},
+                         {"a run that ends in the one behind", 66, 1},
                          {"an unknown claim", 68, 5}}) {
     std::vector<uint8_t> bytes = good;
     bytes[row.offset] = row.value;
