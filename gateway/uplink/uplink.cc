@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
-#include "control/daemon/log.h"
 #include "control/ves.h"
 #include "gateway/uplink/station_adverts.h"
 #include "vswitch/base/ethertype.h"
@@ -23,6 +22,14 @@ void ForEachVlan(const VlanSet& vlans, Visit visit) {
   for (uint16_t value = 0; value <= Vid::kMax; ++value) {
     if (vlans.Contains(Vid(value))) visit(Vid(value));
   }
+}
+
+// Hellos are in the first VLAN of the uplink.
+Vid HelloVid(const VlanMap& vlans) {
+  for (uint16_t value = 0; value <= Vid::kMax; ++value) {
+    if (const absl::optional<Vid> wire = vlans.ToWire(Vid(value))) return *wire;
+  }
+  return Vid();
 }
 
 VPortId VPortIn(const Ves& ves, const std::string& name) {
@@ -49,10 +56,12 @@ Uplink::Uplink(const UplinkConfig& config, MacAddr own, PKey ves, const Context&
     : config_(config),
       own_mac_(own),
       ves_(ves),
+      hello_vid_(HelloVid(config.vlans)),
       context_(context),
       wire_(std::move(wire)),
       // The time of day, so that a restarted gateway goes on with larger numbers.
-      election_({ves, config.name, config.priority, config.vlans.vlans(), static_cast<uint64_t>(absl::GetCurrentTimeNanos())}) {
+      election_({ves, config.name, config.priority, config.vlans.vlans(), static_cast<uint64_t>(absl::GetCurrentTimeNanos())}),
+      changes_log_(context.clock, 10, absl::Seconds(1)) {
   context_.registry->Add(this);
   context_.fabric->AddCaptureTarget(this);
 }
@@ -70,22 +79,14 @@ absl::StatusOr<VPort> Uplink::MakeVPort(const UplinkConfig& config, const VPortC
   };
   auto netdev = NetdevPort::Open(config.netdev);
   if (!netdev.ok()) return failed(netdev.status());
-  auto wire = WireSocket::Open(config.netdev);
+  auto wire = WireSocket::Open(config.netdev, HelloVid(config.vlans));
   if (!wire.ok()) return failed(wire.status());
   auto port = UplinkPort::Create(config, *std::move(netdev), own, context.clock);
   if (!port.ok()) return failed(port.status());
   std::shared_ptr<Uplink> uplink(new Uplink(config, own, ves, context, *std::move(wire)));
   uplink->port_ = port->get();
   const auto on_hello = [uplink = uplink.get()](uint32_t) {
-    uplink->wire_.Receive([uplink](absl::Span<const uint8_t> payload) {
-      const absl::optional<UplinkHello> hello = DecodeUplinkHello(payload);
-      if (!hello.has_value()) {
-        ++uplink->counters_.hellos_malformed;
-      } else if (hello->ves.Full() == uplink->ves_.Full()) {
-        ++uplink->counters_.hellos_from_wire;
-        uplink->heard_.push_back(*hello);
-      }
-    });
+    uplink->wire_.Receive([uplink](absl::Span<const uint8_t> payload) { uplink->OnWireMessage(payload); });
   };
   if (absl::Status status = context.loop->Add(uplink->wire_.fd(), EPOLLIN, on_hello); !status.ok()) return failed(status);
   VPort vport;
@@ -162,17 +163,10 @@ void Uplink::CheckSides(Ves* ves, absl::Time now) {
 
 void Uplink::Send(Ves* ves, const std::vector<UplinkHello>& hellos) {
   if (hellos.empty()) return;
-  const Vid inside = [this] {
-    Vid first;
-    for (uint16_t value = 0; value <= Vid::kMax; ++value) {
-      if (config_.vlans.vlans().Contains(Vid(value))) return Vid(value);
-    }
-    return first;
-  }();
   for (const UplinkHello& hello : hellos) {
     const std::vector<uint8_t> payload = EncodeUplinkHello(hello);
     ves->SendSpeech(payload);
-    wire_.Send(MakeFrame(kUplinkHelloGroup, own_mac_, *config_.vlans.ToWire(inside), kEtherTypeControl, payload));
+    wire_.Send(MakeFrame(kUplinkHelloGroup, own_mac_, hello_vid_, kEtherTypeControl, payload));
     counters_.hellos_sent += 2;
   }
 }
@@ -185,34 +179,44 @@ void Uplink::OnMessage(Ves* ves, absl::Span<const uint8_t> payload, const PeerAd
     ++counters_.hellos_forged;
     return;
   }
-  OnHello(ves, *hello);
-}
-
-void Uplink::OnHello(Ves* ves, const UplinkHello& hello) {
-  if (std::find(config_.peers.begin(), config_.peers.end(), hello.from) == config_.peers.end()) {
-    ++counters_.hellos_unlisted;
-    return;
-  }
-  election_.OnHello(hello, context_.clock->Now());
+  if (!IsListed(*hello)) return;
+  election_.OnHello(*hello, context_.clock->Now());
   PublishStates();
   Inherit(ves);
+}
+
+// Any station of the wire may have sent it.
+void Uplink::OnWireMessage(absl::Span<const uint8_t> payload) {
+  const absl::optional<UplinkHello> hello = DecodeUplinkHello(payload);
+  if (!hello.has_value()) {
+    ++counters_.hellos_malformed;
+    return;
+  }
+  if (hello->ves.Full() != ves_.Full()) return;
+  ++counters_.hellos_from_wire;
+  if (IsListed(*hello)) election_.OnWireHello(*hello, context_.clock->Now());
+}
+
+bool Uplink::IsListed(const UplinkHello& hello) {
+  if (std::find(config_.peers.begin(), config_.peers.end(), hello.from) != config_.peers.end()) return true;
+  ++counters_.hellos_unlisted;
+  return false;
 }
 
 void Uplink::Run(Ves* ves) {
   const absl::Time now = context_.clock->Now();
   CheckSides(ves, now);
-  for (const UplinkHello& hello : std::exchange(heard_, {})) OnHello(ves, hello);
   const std::vector<UplinkHello> hellos = election_.Run(now);
   Send(ves, hellos);
   PublishStates();
   NoteAddresses();
-  FollowChanges(ves);
+  FollowChanges(ves, now);
   if (now >= advertise_at_) Advertise();
 }
 
 absl::Time Uplink::NextDeadline() const {
-  if (!heard_.empty() || election_.changes() != seen_changes_) return absl::InfinitePast();
-  return std::min({check_at_, election_.NextDeadline(), advertise_at_});
+  const bool changed = !gained_.empty() || !lost_.empty();
+  return std::min({check_at_, election_.NextDeadline(), advertise_at_, changed ? follow_at_ : absl::InfiniteFuture()});
 }
 
 void Uplink::Leave(Ves* ves) {
@@ -231,8 +235,8 @@ void Uplink::PublishStates() {
     const bool is = active.Contains(vid);
     if (is == published_.Contains(vid)) return;
     port_->SetActive(vid, is);
-    const auto former = election_.peers().find(election_.ActiveIn(vid));
-    if (is && former != election_.peers().end()) last_failover_ = context_.clock->Now() - former->second.heard;
+    const absl::Time former = election_.Heard(election_.ActiveIn(vid));
+    if (is && former != absl::InfinitePast()) last_failover_ = context_.clock->Now() - former;
     (is ? gained_ : lost_).Add(vid);
     ++counters_.vlan_changes;
   });
@@ -250,12 +254,12 @@ void Uplink::Inherit(Ves* ves) {
   }
 }
 
-void Uplink::FollowChanges(Ves* ves) {
-  seen_changes_ = election_.changes();
-  if (gained_.empty() && lost_.empty()) return;
+void Uplink::FollowChanges(Ves* ves, absl::Time now) {
+  if (now < follow_at_ || (gained_.empty() && lost_.empty())) return;
+  follow_at_ = now + kFollowInterval;
   const VPortId own = VPortIn(*ves, config_.name);
-  const VlanSet gained = std::exchange(gained_, VlanSet()), lost = std::exchange(lost_, VlanSet());
-  LogInfo(absl::StrCat("uplink ", config_.name, ": active in VLANs ", published_.ToString()));
+  const VlanSet gained = std::exchange(gained_, VlanSet()).CommonWith(published_), lost = std::exchange(lost_, VlanSet());
+  if (changes_log_.Allow()) LogInfo(absl::StrCat("uplink ", config_.name, ": active in VLANs ", published_.ToString()));
   if (own.IsNone()) return;
   if (!lost.empty()) ves->protocol()->GiveUp(lost, own);
   if (!gained.empty()) TakeOver(ves, gained);

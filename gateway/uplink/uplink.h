@@ -20,6 +20,7 @@
 #include "control/capture_target.h"
 #include "control/daemon/answer.h"
 #include "control/daemon/event_loop.h"
+#include "control/daemon/log.h"
 #include "control/daemon/metric_set.h"
 #include "control/fabric_port.h"
 #include "control/vport.h"
@@ -38,7 +39,7 @@ namespace eoib::gateway {
 #define EOIB_UPLINK_COUNTERS(X)                                                                                \
   X(hellos_sent, "hellos_sent", "hellos sent, on both sides")                                                  \
   X(hellos_from_ves, "hellos_from_ves", "hellos of other gateways that came through the VES")                  \
-  X(hellos_from_wire, "hellos_from_wire", "hellos of other gateways that came over the wire")                  \
+  X(hellos_from_wire, "hellos_from_wire", "hellos in the names of other gateways that came over the wire")     \
   X(hellos_malformed, "hellos_malformed", "messages on the wire of the switch's EtherType that are no hellos") \
   X(hellos_forged, "hellos_forged", "hellos whose sender's address is not the one in the hello")               \
   X(hellos_unlisted, "hellos_unlisted", "hellos from a GID that `peers` does not list")                        \
@@ -80,6 +81,8 @@ class Uplink final : public VPortSpeaker, public CaptureTarget {
   // Without `edge`: twice the forward delay of IEEE 802.1Q-2018 §13.26. A frame from the wire shows earlier that it forwards.
   static constexpr absl::Duration kForwardDelay = absl::Seconds(30);
   static constexpr int kAdvertsATurn = 64;  // every 10 ms
+  // Between two times that the VES hears in which VLANs this gateway is active: stations of the wire can cause many changes.
+  static constexpr absl::Duration kFollowInterval = absl::Milliseconds(100);
   static constexpr size_t kMaxStations = 65536;
   static constexpr size_t kMaxAddresses = 4;  // of a station
 
@@ -114,11 +117,12 @@ class Uplink final : public VPortSpeaker, public CaptureTarget {
   void CheckSides(Ves* ves, absl::Time now);
   std::string WhyDown(const Ves& ves, absl::Time now);
   bool IsAlone(const Gid& own) const;
-  void OnHello(Ves* ves, const UplinkHello& hello);
+  bool IsListed(const UplinkHello& hello);
+  void OnWireMessage(absl::Span<const uint8_t> payload);
   void Send(Ves* ves, const std::vector<UplinkHello>& hellos);
   void PublishStates();
   void Inherit(Ves* ves);
-  void FollowChanges(Ves* ves);
+  void FollowChanges(Ves* ves, absl::Time now);
   void TakeOver(Ves* ves, const VlanSet& vlans);
   void NoteAddresses();
   void Advertise();
@@ -127,6 +131,7 @@ class Uplink final : public VPortSpeaker, public CaptureTarget {
   UplinkConfig config_;
   const MacAddr own_mac_;
   const PKey ves_;
+  const Vid hello_vid_;  // on the wire
   const Context context_;
   WireSocket wire_;
   UplinkPort* port_ = nullptr;            // owned by the vPort, which destroys it before this
@@ -139,11 +144,11 @@ class Uplink final : public VPortSpeaker, public CaptureTarget {
   bool wire_was_up_ = false, wire_forwards_ = false;
   absl::Time wire_up_since_;
   absl::Time check_at_ = absl::InfinitePast();
-  std::vector<UplinkHello> heard_;                // from the wire, to be handled in Run
   VlanSet published_;                             // VLANs in which the port forwards
   VlanSet gained_, lost_;                         // since FollowChanges
   absl::optional<absl::Duration> last_failover_;  // from the last hello of the former gateway on
-  uint64_t seen_changes_ = 0;
+  absl::Time follow_at_ = absl::InfinitePast();   // not before
+  LogLimiter changes_log_;
   std::vector<FdbKey> inherited_;                               // MACs of a gateway that has released them
   absl::flat_hash_map<FdbKey, std::vector<IpAddr>> addresses_;  // of stations of the VES
   std::deque<FdbKey> to_advertise_;

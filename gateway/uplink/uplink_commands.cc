@@ -11,10 +11,14 @@ namespace eoib::gateway {
 namespace {
 
 std::string PeerText(const Json& peer) {
-  std::string text = absl::StrCat("  peer ", TextOf(peer, "gid"));
-  if (!peer.contains("heard_ms")) return absl::StrCat(text, ": not heard\n");
-  return absl::StrCat(text, ": heard ", TextOf(peer, "heard_ms"), " ms ago, active in VLANs ", TextOf(peer, "active_vlans"),
-                      ", standing by in ", TextOf(peer, "standby_vlans"), "\n");
+  const auto heard = [&peer](const char* key) {
+    return peer.contains(key) ? absl::StrCat("heard ", TextOf(peer, key), " ms ago") : "not heard";
+  };
+  const std::string text =
+      absl::StrCat("  peer ", TextOf(peer, "gid"), ": ", heard("heard_ms"), ", on the wire ", heard("heard_on_wire_ms"));
+  if (!peer.contains("heard_ms")) return absl::StrCat(text, "\n");
+  return absl::StrCat(text, ", active in VLANs ", TextOf(peer, "active_vlans"), ", standing by in ",
+                      TextOf(peer, "standby_vlans"), "\n");
 }
 
 std::string CaptureText(const Json& capture) {

@@ -54,7 +54,6 @@ bool UplinkElection::IsBetter(const Gid& gid, uint8_t priority, Vid vid) const {
 }
 
 void UplinkElection::Enter(Vlan* vlan, State state, absl::Time until) {
-  if ((vlan->state == State::kActive) != (state == State::kActive)) ++changes_;
   vlan->state = state;
   vlan->until = until;
   next_until_ = std::min(next_until_, until);
@@ -63,7 +62,8 @@ void UplinkElection::Enter(Vlan* vlan, State state, absl::Time until) {
 void UplinkElection::StandBy(Vlan* vlan, const Gid& other, absl::Time now) {
   vlan->other = other;
   if (vlan->state != State::kStandby) next_hello_ = now;  // only a gateway that has said that it stands by can be a successor
-  Enter(vlan, State::kStandby, now + kLease);
+  // It listens to the end, whoever speaks.
+  Enter(vlan, State::kStandby, vlan->state == State::kListening ? std::max(vlan->until, now + kLease) : now + kLease);
 }
 
 void UplinkElection::Up(const Gid& own, bool alone, absl::Time now) {
@@ -73,6 +73,8 @@ void UplinkElection::Up(const Gid& own, bool alone, absl::Time now) {
   last_run_ = now;
   lease_ = alone_ ? absl::InfiniteFuture() : absl::InfinitePast();
   next_hello_ = alone_ ? absl::InfiniteFuture() : now;
+  wire_peers_.clear();
+  handle_wire_at_ = absl::InfiniteFuture();
   for (Vlan& vlan : vlans_) {
     alone_ ? Enter(&vlan, State::kActive, absl::InfiniteFuture()) : Enter(&vlan, State::kListening, now + kListen);
   }
@@ -87,7 +89,7 @@ std::vector<UplinkHello> UplinkElection::Down(absl::Time now) {
   }
   up_ = false;
   lease_ = absl::InfinitePast();
-  next_hello_ = next_until_ = absl::InfiniteFuture();
+  next_hello_ = next_until_ = handle_wire_at_ = absl::InfiniteFuture();
   std::vector<UplinkHello> hellos;
   for (const auto& [successor, claims] : released) {
     for (UplinkHello& hello : Hellos(claims, successor)) hellos.push_back(std::move(hello));
@@ -106,16 +108,30 @@ Gid UplinkElection::SuccessorIn(Vid vid, absl::Time now) const {
   return best == peers_.end() ? Gid() : best->first;
 }
 
-// A gateway other than `but` that claimed lately to be active in this VLAN; else zero.
+// A gateway other than `but` that claimed lately, on either side, to be active in this VLAN; else zero.
 Gid UplinkElection::ClaimantIn(Vid vid, const Gid& but, absl::Time now) const {
   for (const auto& [gid, peer] : peers_) {
     if (gid != but && now < peer.heard + kLease && peer.claims[vid.value()] == Claim::kActive) return gid;
   }
+  for (const auto& [gid, peer] : wire_peers_) {
+    if (gid != but && now < peer.active[vid.value()] + kLease) return gid;
+  }
   return Gid();
+}
+
+absl::Time UplinkElection::Heard(const Gid& gid) const {
+  const auto peer = peers_.find(gid);
+  return std::max(peer == peers_.end() ? absl::InfinitePast() : peer->second.heard, HeardOnWire(gid));
+}
+
+absl::Time UplinkElection::HeardOnWire(const Gid& gid) const {
+  const auto peer = wire_peers_.find(gid);
+  return peer == wire_peers_.end() ? absl::InfinitePast() : peer->second.heard;
 }
 
 void UplinkElection::OnHello(const UplinkHello& hello, absl::Time now) {
   if (!up_ || hello.from == own_) return;
+  HandleWire(now);  // what came before it
   const auto [known, fresh] = peers_.try_emplace(hello.from);
   Peer& peer = known->second;
   // A much smaller number after a silence is that of a restarted gateway whose clock was set back.
@@ -129,38 +145,70 @@ void UplinkElection::OnHello(const UplinkHello& hello, absl::Time now) {
   for (const UplinkHello::Run& run : hello.runs) {
     for (uint16_t value = run.first.value(); value <= run.last.value(); ++value) {
       peer.claims[value] = run.claim == Claim::kRelease ? Claim::kListening : run.claim;
-      if (index_[value] != 0) OnClaim(&vlans_[index_[value] - 1u], run.claim, hello, now);
+      if (index_[value] == 0) continue;
+      Vlan* const vlan = &vlans_[index_[value] - 1u];
+      run.claim == Claim::kRelease ? OnRelease(vlan, hello, now) : OnClaim(vlan, run.claim, hello.from, hello.priority, now);
     }
   }
 }
 
-void UplinkElection::OnClaim(Vlan* vlan, Claim claim, const UplinkHello& hello, absl::Time now) {
-  const bool better = IsBetter(hello.from, hello.priority, vlan->vid);
-  switch (claim) {
-    case Claim::kActive:
-      if (vlan->state != State::kActive || better) return StandBy(vlan, hello.from, now);
-      next_hello_ = now;  // the other one does not know of this one
-      return;
-    case Claim::kCandidate:
-      if (vlan->state == State::kActive || vlan->state == State::kSucceeding) {
-        next_hello_ = now;
-      } else if (better) {
-        StandBy(vlan, hello.from, now);
-      } else if (vlan->state == State::kCandidate) {
-        next_hello_ = now;
-      }
-      return;
-    case Claim::kRelease:
-      if (vlan->state == State::kActive) return;
-      if (hello.successor != own_) return StandBy(vlan, hello.successor, now);
-      // Where gateways do not hear each other there may be a second active one, which this one hears.
-      if (const Gid second = ClaimantIn(vlan->vid, hello.from, now); second != Gid()) return StandBy(vlan, second, now);
-      vlan->other = hello.from;
-      return Enter(vlan, State::kSucceeding, now + kGuard);
-    case Claim::kNone:
-    case Claim::kListening:
-      return;
+void UplinkElection::OnWireHello(const UplinkHello& hello, absl::Time now) {
+  if (!up_ || alone_ || hello.from == own_) return;
+  const auto [known, fresh] = wire_peers_.try_emplace(hello.from);
+  WirePeer& peer = known->second;
+  if (fresh) peer.active.fill(absl::InfinitePast());
+  peer.heard = now;
+  // A gateway may have released a VLAN since it sent a hello that is not later than one of the VES.
+  const auto in_ves = peers_.find(hello.from);
+  const bool is_in_ves = in_ves != peers_.end() && now < in_ves->second.heard + kForget;
+  if (is_in_ves && hello.sequence <= in_ves->second.sequence) return;
+  peer.priority = std::max(peer.priority, hello.priority);
+  for (const UplinkHello::Run& run : hello.runs) {
+    if (run.claim == Claim::kActive) peer.claims_active.AddRange(run.first, run.last);
+    if (run.claim == Claim::kCandidate) peer.claims_candidate.AddRange(run.first, run.last);
   }
+  handle_wire_at_ = std::max(now, wire_handled_ + kMinInterval);
+}
+
+// Handles all hellos that have come over the wire, as if each gateway had sent one hello with all its claims.
+void UplinkElection::HandleWire(absl::Time now) {
+  if (handle_wire_at_ == absl::InfiniteFuture()) return;
+  handle_wire_at_ = absl::InfiniteFuture();
+  wire_handled_ = now;
+  for (auto& [gid, peer] : wire_peers_) {
+    for (Vlan& vlan : vlans_) {
+      if (peer.claims_active.Contains(vlan.vid)) {
+        peer.active[vlan.vid.value()] = now;
+        OnClaim(&vlan, Claim::kActive, gid, peer.priority, now);
+      } else if (peer.claims_candidate.Contains(vlan.vid)) {
+        OnClaim(&vlan, Claim::kCandidate, gid, peer.priority, now);
+      }
+    }
+    peer.claims_active = peer.claims_candidate = VlanSet::None();
+    peer.priority = 0;
+  }
+}
+
+void UplinkElection::OnClaim(Vlan* vlan, Claim claim, const Gid& from, uint8_t priority, absl::Time now) {
+  const bool better = IsBetter(from, priority, vlan->vid);
+  const bool active = vlan->state == State::kActive;
+  if (claim == Claim::kActive) {
+    if (!active || better) return StandBy(vlan, from, now);
+    next_hello_ = now;  // the other one does not know of this one
+  } else if (claim == Claim::kCandidate) {
+    const bool yields = better && !active && vlan->state != State::kSucceeding;
+    if (yields) return StandBy(vlan, from, now);
+    if (active || vlan->state == State::kSucceeding || vlan->state == State::kCandidate) next_hello_ = now;
+  }
+}
+
+void UplinkElection::OnRelease(Vlan* vlan, const UplinkHello& hello, absl::Time now) {
+  if (vlan->state == State::kActive) return;
+  if (hello.successor != own_) return StandBy(vlan, hello.successor, now);
+  // Where gateways do not hear each other there may be a second active one, which this one hears.
+  if (const Gid second = ClaimantIn(vlan->vid, hello.from, now); second != Gid()) return StandBy(vlan, second, now);
+  vlan->other = hello.from;
+  Enter(vlan, State::kSucceeding, now + kGuard);
 }
 
 // After a pause the hellos of others wait to be read, and so does what they say.
@@ -193,13 +241,14 @@ void UplinkElection::Advance(Vlan* vlan, absl::Time now) {
 
 std::vector<UplinkHello> UplinkElection::Run(absl::Time now) {
   if (!up_ || alone_) return {};
+  if (now >= std::min(handle_wire_at_, next_until_)) HandleWire(now);
   NoteLate(now);
   if (now >= next_until_) {
     for (Vlan& vlan : vlans_) Advance(&vlan, now);
     next_until_ = absl::InfiniteFuture();
     for (const Vlan& vlan : vlans_) next_until_ = std::min(next_until_, vlan.until);
   }
-  if (now < next_hello_) return {};
+  if (now < HelloDeadline()) return {};
   next_hello_ = now + kInterval;
   lease_ = now + kLease;
   constexpr Claim kClaims[] = {Claim::kListening, Claim::kListening, Claim::kNone,
@@ -237,6 +286,9 @@ std::vector<UplinkHello> UplinkElection::Hellos(const std::vector<std::pair<Vid,
   return hellos;
 }
 
-absl::Time UplinkElection::NextDeadline() const { return std::min(next_hello_, next_until_); }
+// The last hello began the lease.
+absl::Time UplinkElection::HelloDeadline() const { return std::max(next_hello_, lease_ - kLease + kMinInterval); }
+
+absl::Time UplinkElection::NextDeadline() const { return std::min({HelloDeadline(), next_until_, handle_wire_at_}); }
 
 }  // namespace eoib::gateway

@@ -4,9 +4,11 @@
 //     kDown --up--> kListening --600 ms--> kCandidate --150 ms--> kActive
 //     any --hello of an active gateway, or for a candidate of a better one--> kStandby
 //     kStandby --500 ms without such a hello--> kCandidate
-//     any --release that names this gateway--> kSucceeding --20 ms--> kActive
+//     any --release through the VES that names this gateway--> kSucceeding --20 ms--> kActive
 //     kActive --hello of a better active one--> kStandby
 //     kActive --lease over--> kListening
+//
+// A hello of the wire can only lead to kStandby: any station of the wire may have sent it.
 //
 // A state machine without I/O; the caller supplies the time. One thread.
 #ifndef EOIB_GATEWAY_UPLINK_UPLINK_ELECTION_H_
@@ -33,6 +35,9 @@ class UplinkElection {
   using Claim = UplinkHello::Claim;
 
   static constexpr absl::Duration kInterval = absl::Milliseconds(100);  // between hellos
+  // Between hellos that others cause, and between two times that hellos of the wire are handled: stations of the wire can send
+  // any number of them.
+  static constexpr absl::Duration kMinInterval = absl::Milliseconds(10);
   // After a hello its sender may forward for so long; after so much silence another gateway stands for election. The hello was
   // sent before it was heard, so the first ends before the second.
   static constexpr absl::Duration kLease = absl::Milliseconds(500);
@@ -64,8 +69,10 @@ class UplinkElection {
   std::vector<UplinkHello> Down(absl::Time now);
   // For the next hello and the next election.
   void SetPriority(uint8_t priority) { options_.priority = priority; }
-  // A hello of a configured peer. Copies, as from the other side, have no effect.
+  // A hello of a configured peer that came through the VES, so its GID is that of its sender. Copies have no effect.
   void OnHello(const UplinkHello& hello, absl::Time now);
+  // A hello in the name of a configured peer that came over the wire. Run handles it.
+  void OnWireHello(const UplinkHello& hello, absl::Time now);
   // Returns the hellos that are due. The caller sends them at once, on both sides, and then takes over lease(). To call at
   // NextDeadline.
   std::vector<UplinkHello> Run(absl::Time now);
@@ -80,8 +87,10 @@ class UplinkElection {
   VlanSet In(State state) const;
   // The gateway that is active in a VLAN in which this one is not, as far as it knows; else zero.
   Gid ActiveIn(Vid vid) const;
-  // Grows whenever a VLAN becomes active or ceases to be.
-  uint64_t changes() const { return changes_; }
+  // When a hello of that gateway, or in its name, last came on either side, or on the wire; else InfinitePast.
+  absl::Time Heard(const Gid& gid) const;
+  absl::Time HeardOnWire(const Gid& gid) const;
+  // What a gateway has said through the VES.
   struct Peer {
     absl::Time heard;
     uint8_t priority = 0;
@@ -92,6 +101,15 @@ class UplinkElection {
   const std::map<Gid, Peer>& peers() const { return peers_; }
 
  private:
+  // What came over the wire in the name of a gateway. Nothing here takes back an earlier claim, so there is no sequence: a
+  // forged one could silence the gateway.
+  struct WirePeer {
+    absl::Time heard;
+    std::array<absl::Time, Vid::kMax + 1> active;  // when it last claimed the VLAN
+    // Since HandleWire.
+    VlanSet claims_active, claims_candidate;
+    uint8_t priority = 0;  // the highest
+  };
   struct Vlan {
     Vid vid;
     State state = State::kDown;
@@ -102,11 +120,14 @@ class UplinkElection {
   bool IsBetter(const Gid& gid, uint8_t priority, Vid vid) const;
   void Enter(Vlan* vlan, State state, absl::Time until);
   void StandBy(Vlan* vlan, const Gid& other, absl::Time now);
-  void OnClaim(Vlan* vlan, Claim claim, const UplinkHello& hello, absl::Time now);
+  void OnClaim(Vlan* vlan, Claim claim, const Gid& from, uint8_t priority, absl::Time now);
+  void OnRelease(Vlan* vlan, const UplinkHello& hello, absl::Time now);
+  void HandleWire(absl::Time now);
   void NoteLate(absl::Time now);
   void Advance(Vlan* vlan, absl::Time now);
   Gid SuccessorIn(Vid vid, absl::Time now) const;
   Gid ClaimantIn(Vid vid, const Gid& but, absl::Time now) const;
+  absl::Time HelloDeadline() const;
   UplinkHello NewHello(const Gid& successor = Gid());
   std::vector<UplinkHello> Hellos(const std::vector<std::pair<Vid, Claim>>& claims, const Gid& successor = Gid());
 
@@ -115,10 +136,12 @@ class UplinkElection {
   bool alone_ = false;
   Gid own_;
   uint64_t sequence_;
-  uint64_t changes_ = 0;
   std::vector<Vlan> vlans_;                      // in order
   std::array<uint16_t, Vid::kMax + 1> index_{};  // in vlans_, + 1; 0: not one of the uplink's
   std::map<Gid, Peer> peers_;
+  std::map<Gid, WirePeer> wire_peers_;
+  absl::Time wire_handled_ = absl::InfinitePast();
+  absl::Time handle_wire_at_ = absl::InfiniteFuture();
   absl::Time lease_ = absl::InfinitePast();
   absl::Time next_hello_ = absl::InfiniteFuture();
   absl::Time next_until_ = absl::InfiniteFuture();  // the earliest end of a state

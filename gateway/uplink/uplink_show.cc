@@ -29,6 +29,9 @@ Json Uplink::Show() const {
   json["peers"] = Json::array();
   for (const Gid& gid : config_.peers) {
     Json peer = {{"gid", gid.ToString()}};
+    if (const absl::Time heard = election_.HeardOnWire(gid); heard != absl::InfinitePast()) {
+      peer["heard_on_wire_ms"] = absl::ToInt64Milliseconds(now - heard);
+    }
     if (const auto known = election_.peers().find(gid); known != election_.peers().end()) {
       peer["heard_ms"] = absl::ToInt64Milliseconds(now - known->second.heard);
       VlanSet active, standby;

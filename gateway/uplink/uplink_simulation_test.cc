@@ -3,7 +3,7 @@
 //
 // Each side, VES and wire, consists of two islands, which a partition separates. A gateway is on one island of each side, and
 // there is a host on each island. A host sends a broadcast every 23 ms. A gateway that may forward copies it to the other side.
-// Hellos take up to 2 ms and may be lost; frames take up to 2 ms and are not.
+// Hellos take up to 2 ms and may be lost; frames take up to 2 ms and are not. A station of the wire sends forged hellos.
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -29,7 +29,7 @@ constexpr int kIslands = 2;
 constexpr Vid kSimulatedVlan(10);
 constexpr absl::Duration kDelay = absl::Milliseconds(2);
 // Gateways that could not hear each other may both forward until the next hello has arrived.
-const absl::Duration kHeal = UplinkElection::kInterval + 2 * kDelay;
+const absl::Duration kHeal = UplinkElection::kInterval + UplinkElection::kMinInterval + 2 * kDelay;
 constexpr absl::Duration kSettle = absl::Seconds(2);
 
 class Simulation {
@@ -47,6 +47,7 @@ class Simulation {
       for (int island = 0; island < kIslands; ++island) HostSends(side, island);
     }
     ScheduleFault();
+    ScheduleForgery();
   }
 
   // Returns what went wrong; empty if nothing did.
@@ -151,17 +152,19 @@ class Simulation {
           const bool connected = gateways_[from]->island[side] == gateways_[to]->island[side];
           if (!connected || static_cast<int>(random_() % 100) < loss_) continue;
           arrives = true;
-          At(now_ + SomeDelay(), [this, to, hello, boot = gateways_[to]->boots] { HelloArrives(to, hello, boot); });
+          At(now_ + SomeDelay(), [this, to, side, hello, boot = gateways_[to]->boots] { HelloArrives(to, side, hello, boot); });
         }
         if (!arrives || gateways_[to]->paused || gateways_[to]->election == nullptr) NoteUnheard(from, to);
       }
     }
   }
-  void HelloArrives(size_t to, const UplinkHello& hello, uint64_t boot) {
+  void HelloArrives(size_t to, int side, const UplinkHello& hello, uint64_t boot) {
     Gateway& gateway = *gateways_[to];
     if (gateway.election == nullptr || gateway.boots != boot) return;
-    if (gateway.paused) return gateway.backlog.push_back([this, to, hello, boot] { HelloArrives(to, hello, boot); });
-    gateway.election->OnHello(hello, now_);
+    if (gateway.paused) {
+      return gateway.backlog.push_back([this, to, side, hello, boot] { HelloArrives(to, side, hello, boot); });
+    }
+    side == 0 ? gateway.election->OnHello(hello, now_) : gateway.election->OnWireHello(hello, now_);
     Wake(to);
   }
   void NoteUnheard(size_t one, size_t other) { unheard_[{std::min(one, other), std::max(one, other)}] = now_; }
@@ -223,6 +226,26 @@ class Simulation {
       Fault();
       ScheduleFault();
     });
+  }
+  // A station of the wire sends hellos in the names of gateways, of any content.
+  void ScheduleForgery() {
+    At(now_ + absl::Milliseconds(static_cast<int64_t>(random_() % 600)), [this] {
+      if (!faults_) return;
+      Forge();
+      ScheduleForgery();
+    });
+  }
+  void Forge() {
+    UplinkHello hello;
+    hello.from = gateways_[random_() % gateways_.size()]->gid;
+    hello.successor = gateways_[random_() % gateways_.size()]->gid;
+    hello.priority = static_cast<uint8_t>(99 + random_() % 4);
+    hello.sequence = UINT64_MAX - random_() % 4;
+    hello.runs = {{kSimulatedVlan, kSimulatedVlan, static_cast<UplinkHello::Claim>(random_() % 5)}};
+    for (size_t to = 0; to < gateways_.size(); ++to) {
+      if (gateways_[to]->island[1] != 0) continue;
+      At(now_ + SomeDelay(), [this, to, hello, boot = gateways_[to]->boots] { HelloArrives(to, 1, hello, boot); });
+    }
   }
   void Fault() {
     const size_t i = random_() % gateways_.size();

@@ -26,13 +26,13 @@ std::vector<uint8_t> MakeFrame(MacAddr destination, MacAddr source, Vid vid, uin
 // Control thread, in the network namespace of the netdev.
 class WireSocket {
  public:
-  // Receives nothing before Bind.
-  static absl::StatusOr<WireSocket> Open(const std::string& netdev);
+  // Receives nothing before Bind, and then hellos to their group in VLAN `hellos` of the wire.
+  static absl::StatusOr<WireSocket> Open(const std::string& netdev, Vid hellos);
 
   int fd() const { return socket_.get(); }
   // Binds to the netdev of that name as it is now. False if there is none.
   bool Bind();
-  // Calls `take` with the payload of each frame of the switch's own EtherType that has come.
+  // Calls `take` with the payload of each hello that has come, at most 64.
   void Receive(absl::FunctionRef<void(absl::Span<const uint8_t> payload)> take);
   // Sends a frame before others that wait. Lost if the queue is full.
   void Send(absl::Span<const uint8_t> frame);

@@ -6,6 +6,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "gateway/uplink/uplink_hello.h"
+#include "gateway/uplink/wire_socket.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/netns/uplink_test_fixture.h"
@@ -13,6 +15,8 @@
 namespace eoib::lab {
 namespace {
 
+using gateway::kUplinkHelloGroup;
+using gateway::UplinkHello;
 using ::testing::HasSubstr;
 
 // Two gateways between the same networks.
@@ -21,25 +25,31 @@ class UplinkPairTest : public UplinkTest {
   // The first one becomes active.
   void StartPair() {
     c1_->AddAddress("eth0", "10.0.0.101/24");
+    StartGateways("0", "0");
+    h1_ = AddMember();
+    EXPECT_TRUE(Reaches(c1_, "10.0.0.1", kPatience, "0.1"));
+    EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return agent(1).KnowsAnnounced(c1_->Mac("eth0")); }));
+  }
+  // With one VLAN, `shown` in the VES.
+  void StartGateways(const std::string& vlan, const std::string& shown) {
+    const std::string vlans = absl::StrCat("vlans = [", vlan, "]\n");
     for (const char* name : {"gw1", "gw2"}) {
       UplinkDaemon* const gateway = AddGateway(name);
       gateway->host()->MustIp("link set e1 down");  // until each knows the other
-      gateway->Configure("vlans = [0]\n");
+      gateway->Configure(vlans);
       gateway->Launch();
       gateway->WaitUntil({"uplink", "show"}, [](const std::string& show) { return absl::StrContains(show, "down"); });
     }
     const std::string peers = absl::StrCat("peers = [\"", gateways_[0]->OwnGid(), "\", \"", gateways_[1]->OwnGid(), "\"]\n");
     for (size_t i = 0; i < 2; ++i) {
-      configuration_[i] = absl::StrCat("vlans = [0]\npriority = ", 200 - i, "\n", peers);
+      configuration_[i] = absl::StrCat(vlans, "priority = ", 200 - i, "\n", peers);
       gateways_[i]->Configure(configuration_[i]);
       gateways_[i]->MustCtl({"reload"});
       gateways_[i]->host()->MustIp("link set e1 up");
-      EXPECT_TRUE(gateways_[i]->Shows(i == 0 ? "active in VLANs 0\n" : "stands by in 0\n")) << gateways_[i]->Show();
+      EXPECT_TRUE(gateways_[i]->Shows(absl::StrCat(i == 0 ? "active in VLANs " : "stands by in ", shown, "\n")))
+          << gateways_[i]->Show();
     }
-    EXPECT_TRUE(first()->Shows("standing by in 0\n")) << first()->Show();
-    h1_ = AddMember();
-    EXPECT_TRUE(Reaches(c1_, "10.0.0.1", kPatience, "0.1"));
-    EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return agent(1).KnowsAnnounced(c1_->Mac("eth0")); }));
+    EXPECT_TRUE(first()->Shows(absl::StrCat("standing by in ", shown, "\n"))) << first()->Show();
   }
   UplinkDaemon* first() { return gateways_[0].get(); }
   UplinkDaemon* second() { return gateways_[1].get(); }
@@ -118,6 +128,59 @@ TEST_F(UplinkPairTest, FramesOnTheWireThatAreNoHellosAreCounted) {
   wire.Send(forged);
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return first()->Stat("hellos_malformed") == 1; }));
   EXPECT_THAT(first()->Show(), HasSubstr("active in VLANs 0\n"));
+}
+
+// A hello in the name of a gateway, which claims VLAN 0 of VES 0x8001.
+Bytes ForgedHello(UplinkDaemon* from, UplinkHello::Claim claim, MacAddr to = kUplinkHelloGroup) {
+  UplinkHello hello;
+  hello.ves = PKey(0x8001);
+  hello.from = *Gid::Parse(from->OwnGid());
+  hello.priority = 255;
+  hello.sequence = UINT64_MAX;
+  hello.runs = {{Vid(0), Vid(0), claim}};
+  return EthernetFrame(to, kA, 0x88b5, gateway::EncodeUplinkHello(hello));
+}
+
+TEST_F(UplinkPairTest, ForgedHellosMakeNoLoop) {
+  StartPair();
+  PacketSocket tap(h1_, "v1"), wire(c1_, "eth0");
+  std::vector<Bytes> forged;
+  for (UplinkDaemon* gateway : {first(), second()}) forged.push_back(ForgedHello(gateway, UplinkHello::Claim::kListening));
+  const uint64_t heard = second()->Stat("hellos_from_ves");
+  // Three seconds of genuine hellos.
+  for (uint32_t marker = 1; second()->Stat("hellos_from_ves") < heard + 30; ++marker) {
+    wire.SendAll(forged);
+    wire.Send(TestFrame(MacAddr::Broadcast(), kB, marker));
+    ASSERT_TRUE(tap.WaitFor(Marked(marker)));
+  }
+  for (const auto& [marker, count] : tap.Markers()) EXPECT_EQ(count, 1u) << marker;
+  for (const auto& [marker, count] : wire.Markers()) EXPECT_EQ(count, 0u) << marker;
+  EXPECT_THAT(first()->Show(), HasSubstr("active in VLANs 0\n"));
+  EXPECT_EQ(second()->Stat("from_wire"), 0u);
+}
+
+TEST_F(UplinkPairTest, HellosCountInTheFirstVlanAndToTheirGroupOnly) {
+  StartPair();
+  PacketSocket wire(c1_, "eth0");
+  const Bytes claim = ForgedHello(second(), UplinkHello::Claim::kActive);
+  Bytes sentinel = claim;
+  sentinel.resize(40);
+  const uint64_t changes = first()->Stat("vlan_changes");
+  wire.SendAll({WithTag(claim, 30), WithTag(claim, 0, 0, 0x88a8), WithTag(claim, 30, 0, 0x88a8),
+                ForgedHello(second(), UplinkHello::Claim::kActive, MacAddr::Broadcast()),
+                ForgedHello(second(), UplinkHello::Claim::kActive, Mac(first()->host()->Mac("e1"))), sentinel});
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return first()->Stat("hellos_malformed") == 1; }));
+  EXPECT_EQ(first()->Stat("vlan_changes"), changes);
+  wire.Send(WithTag(claim, 0, 5));
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return first()->Stat("vlan_changes") == changes + 1; })) << "a priority tag";
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
+    return absl::StrContains(first()->Show() + second()->Show(), "active in VLANs 0");
+  })) << "one of the two";
+}
+
+TEST_F(UplinkPairTest, HellosAreTaggedOnATaggedWire) {
+  StartGateways("\"10:110\"", "10");
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return second()->Stat("hellos_from_wire") > 10; }));
 }
 
 // A gateway that the others do not list hears them, and is not heard.
