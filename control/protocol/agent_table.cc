@@ -61,9 +61,11 @@ void AgentTable::MakeRoomAt(const Gid& gid, const AgentId& keep) {
   Forget(AgentId(*std::min_element(there.begin(), there.end(), heard_before)));
 }
 
-void AgentTable::DropAddressesAt(const Gid& gid, RemoteAgent* agent) {
-  agent->DropAddressesAt(gid);
-  std::erase_if(by_address_, [&](const auto& at) { return at.second == agent->id() && at.first.gid == gid; });
+void AgentTable::ReplaceAddressesAt(const PeerAddress& peer, RemoteAgent* agent) {
+  Change(agent, [&](std::vector<FdbKey>*) {
+    agent->ReplaceAddressesAt(peer);
+    return true;
+  });
 }
 
 void AgentTable::Restart(RemoteAgent* agent, uint32_t incarnation, const PeerAddress& peer, absl::Time now) {

@@ -52,8 +52,9 @@ class AgentTable {
   // `peer` speaks for `agent`. An agent that had this address before has it no more, and is forgotten if it was heard at no
   // other. At a port with too many agents the one that was silent longest is forgotten.
   void Occupy(const PeerAddress& peer, RemoteAgent* agent);
-  // The agent speaks from an address at port `gid` that it has not listed, so those that it had there are in doubt.
-  void DropAddressesAt(const Gid& gid, RemoteAgent* agent);
+  // The agent speaks from `peer`, which it has not listed, in place of its other addresses at that port. Its MACs stay where
+  // they are.
+  void ReplaceAddressesAt(const PeerAddress& peer, RemoteAgent* agent);
   // The agent has started again, at `peer`. Its MACs stay until its new state is here, and are now behind that address.
   void Restart(RemoteAgent* agent, uint32_t incarnation, const PeerAddress& peer, absl::Time now);
 

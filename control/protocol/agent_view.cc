@@ -55,6 +55,33 @@ VPortMessage TakeLists(VPortMessage* message) {
 
 }  // namespace
 
+bool AgentView::SetMac(FdbKey key, const Mac& mac) {
+  const auto [at, is_new] = macs.try_emplace(key, mac);
+  if (!is_new) {
+    if (at->second == mac) return false;
+    macs_by_vport.erase({at->second.vport, key});
+    at->second = mac;
+  }
+  macs_by_vport.insert({mac.vport, key});
+  return true;
+}
+
+bool AgentView::RemoveMac(FdbKey key) {
+  const auto at = macs.find(key);
+  if (at == macs.end()) return false;
+  macs_by_vport.erase({at->second.vport, key});
+  macs.erase(at);
+  return true;
+}
+
+std::vector<FdbKey> AgentView::MacsOf(uint16_t vport) const {
+  std::vector<FdbKey> keys;
+  for (auto at = macs_by_vport.lower_bound({vport, FdbKey()}); at != macs_by_vport.end() && at->first == vport; ++at) {
+    keys.push_back(at->second);
+  }
+  return keys;
+}
+
 void AgentView::Apply(const VPortMessage& message, std::vector<FdbKey>* changed_macs) {
   const auto note = [changed_macs](FdbKey key) {
     if (changed_macs != nullptr) changed_macs->push_back(key);
@@ -65,17 +92,13 @@ void AgentView::Apply(const VPortMessage& message, std::vector<FdbKey>* changed_
       ranges -= vport->second.vlans.size();
       vports.erase(vport);
     }
-    for (auto mac = macs.begin(); mac != macs.end();) {
-      if (mac->second.vport != gone) {
-        ++mac;
-        continue;
-      }
-      note(mac->first);
-      mac = macs.erase(mac);
+    for (const FdbKey key : MacsOf(gone)) {
+      RemoveMac(key);
+      note(key);
     }
   }
   for (const FdbKey gone : message.gone_macs) {
-    if (macs.erase(gone) != 0) note(gone);
+    if (RemoveMac(gone)) note(gone);
   }
   if (message.capabilities) capabilities = *message.capabilities;
   if (!message.host.empty()) host = message.host;
@@ -86,7 +109,8 @@ void AgentView::Apply(const VPortMessage& message, std::vector<FdbKey>* changed_
     if (Set(vport.id, vport, kMaxVPorts, &vports)) ranges += vport.vlans.size() - replaced;
   }
   for (const AnnouncedMac& mac : message.macs) {
-    if (Set(mac.key, Mac{mac.vport, mac.sequence, mac.sticky}, kMaxMacs, &macs)) note(mac.key);
+    const bool has_room = macs.size() < kMaxMacs || macs.contains(mac.key);
+    if (has_room && SetMac(mac.key, {mac.vport, mac.sequence, mac.sticky})) note(mac.key);
   }
   version = message.version;
 }

@@ -10,8 +10,10 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/container/btree_set.h"
 #include "fdb/fdb_key.h"
 #include "vswitch/base/address.h"
 #include "vswitch/wire/vport_message.h"
@@ -37,8 +39,14 @@ struct AgentView {
   std::string host;
   std::map<PeerAddress, bool> addresses;  // and whether each receives groups
   std::map<uint16_t, AnnouncedVPort> vports;
-  std::map<FdbKey, Mac> macs;
+  std::map<FdbKey, Mac> macs;  // to change with SetMac and RemoveMac
+  absl::btree_set<std::pair<uint16_t, FdbKey>> macs_by_vport;
   size_t ranges = 0;  // of VLANs, in all vPorts
+
+  // Whether that is a change. SetMac does not care for kMaxMacs.
+  bool SetMac(FdbKey key, const Mac& mac);
+  bool RemoveMac(FdbKey key);
+  std::vector<FdbKey> MacsOf(uint16_t vport) const;
 
   // Applies what `message` adds and removes, and takes its version. Sets *changed_macs, if given, to the keys that were added,
   // changed or removed.

@@ -47,23 +47,16 @@ void OwnAgent::SetVPort(const AnnouncedVPort& vport) {
 void OwnAgent::RemoveVPort(uint16_t id) {
   current_.vports.erase(id);
   changed_vports_.insert(id);
-  for (auto mac = current_.macs.begin(); mac != current_.macs.end();) {
-    if (mac->second.vport == id) {
-      changed_macs_.insert(mac->first);
-      mac = current_.macs.erase(mac);
-    } else {
-      ++mac;
-    }
-  }
+  for (const FdbKey key : current_.MacsOf(id)) RemoveMac(key);
 }
 
 void OwnAgent::SetMac(FdbKey key, const AgentView::Mac& mac) {
-  current_.macs[key] = mac;
+  current_.SetMac(key, mac);
   changed_macs_.insert(key);
 }
 
 void OwnAgent::RemoveMac(FdbKey key) {
-  current_.macs.erase(key);
+  current_.RemoveMac(key);
   changed_macs_.insert(key);
 }
 

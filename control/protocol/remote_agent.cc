@@ -18,6 +18,19 @@ std::vector<FdbKey> Difference(const std::map<FdbKey, AgentView::Mac>& before, c
   return keys;
 }
 
+// What a full state has of a message: other lists would take memory that is not counted.
+VPortMessage StateOf(const VPortMessage& message) {
+  VPortMessage state;
+  state.version = message.version;
+  state.part = message.part;
+  state.capabilities = message.capabilities;
+  state.host = message.host;
+  state.addresses = message.addresses;
+  state.vports = message.vports;
+  state.macs = message.macs;
+  return state;
+}
+
 }  // namespace
 
 bool RemoteAgent::MaySpeakFrom(const PeerAddress& peer) const {
@@ -49,8 +62,9 @@ void RemoteAgent::NoteSent(const PeerAddress& peer, absl::Time now) {
 
 bool RemoteAgent::TakeAddress(const PeerAddress& peer) { return addresses_.erase(peer) != 0; }
 
-void RemoteAgent::DropAddressesAt(const Gid& gid) {
-  std::erase_if(addresses_, [&gid](const auto& address) { return address.first.gid == gid; });
+void RemoteAgent::ReplaceAddressesAt(const PeerAddress& peer) {
+  std::erase_if(addresses_, [&peer](const auto& address) { return address.first.gid == peer.gid; });
+  addresses_[peer].confirmed = true;
 }
 
 void RemoteAgent::Restart(uint32_t incarnation, const PeerAddress& peer, absl::Time now) {
@@ -89,13 +103,10 @@ bool RemoteAgent::TakePart(const VPortMessage& message, std::vector<FdbKey>* cha
       (parts_.begin()->second.version != message.version || parts_.begin()->second.part->count != message.part->count)) {
     DropParts();  // of an earlier answer
   }
-  const auto [at, is_new] = parts_.emplace(message.part->index, message);
+  const auto [at, is_new] = parts_.try_emplace(message.part->index);
   if (is_new) {
+    at->second = StateOf(message);
     size_of_parts_ += 1 + SizeOf(message);
-    at->second.gone_addresses = {};  // which a full state does not have
-    at->second.gone_vports = {};
-    at->second.gone_macs = {};
-    at->second.wanted_macs = {};
   }
   if (parts_.size() < message.part->count) return false;
   AgentView view;

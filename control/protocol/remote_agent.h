@@ -71,8 +71,8 @@ class RemoteAgent {
   bool Hear(const PeerAddress& peer, bool by_group, absl::Time now);
   // A frame was sent to `peer`.
   void NoteSent(const PeerAddress& peer, absl::Time now);
-  // The agent speaks from an address at port `gid` that it has not listed, so those that it had there are in doubt: drops them.
-  void DropAddressesAt(const Gid& gid);
+  // The agent speaks from `peer`, which it has not listed. Its other addresses at that port are in doubt: drops them.
+  void ReplaceAddressesAt(const PeerAddress& peer);
   uint32_t newest_version() const { return newest_; }
   // The subnet says that `peer` is out of service.
   void MarkLost(const PeerAddress& peer) { addresses_.at(peer).lost = true; }

@@ -31,7 +31,7 @@ RemoteAgent* SenderVerifier::SenderOf(const VPortMessage& message, const PeerAdd
       return nullptr;
     }
     // It replaced its queue pair, and says so in this version or in one that we missed.
-    use_.agents->DropAddressesAt(source.gid, agent);
+    use_.agents->ReplaceAddressesAt(source, agent);
   }
   use_.agents->Occupy(source, agent);
   return agent;

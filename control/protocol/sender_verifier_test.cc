@@ -1,5 +1,10 @@
 // The rules of the vPort protocol about who may speak for an agent, and what a hostile agent can fill, one scenario each.
+#include <malloc.h>
+
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
+#include "control/protocol/thread_time_for_test.h"
 #include "control/protocol/vport_protocol_test_fixture.h"
 
 namespace eoib {
@@ -15,6 +20,48 @@ TEST_F(VPortProtocolTest, MessageWithAnotherSenderThanItsSourceIsDropped) {
   Inject(1, forged, {host(0).gid, Qpn(0x999)});
   EXPECT_EQ(engine(1).counters().wrong_sender, 1u);
   EXPECT_NE(View(0, 1), nullptr);
+}
+
+// A member speaks from two queue pairs in turn. Each message replaces the address, and touches none of its MACs: with 20,000 of
+// them it costs about the same.
+TEST_F(VPortProtocolTest, AddressesThatReplaceEachOtherCostTheSameWithManyMacs) {
+  StartHosts(2);
+  const PeerAddress other{host(0).gid, Qpn(0x999)};
+  const auto cost = [&] {
+    absl::Duration least = absl::InfiniteDuration();
+    for (int i = 0; i < 20; ++i) {
+      VPortMessage message = MessageFrom(0, VPortMessage::Kind::kAlive);
+      message.sender = i % 2 == 0 ? other : host(0).address;
+      const absl::Duration before = ThreadTime();
+      engine(1).Receive(EncodeVPortMessage(message), message.sender, false);
+      least = std::min(least, ThreadTime() - before);
+      EXPECT_THAT(events(1).in_use[host(0).id], ElementsAre(message.sender));
+    }
+    return least;
+  };
+  const absl::Duration few = cost();
+  for (int i = 0; i < 20'000; ++i) EXPECT_TRUE(engine(0).Claim(Key(i), 1));
+  simulation_.Touch(0);
+  simulation_.Advance(absl::Seconds(10));
+  ASSERT_EQ(events(1).macs.size(), 20'000u);
+  EXPECT_LT(cost(), 20 * few);
+}
+
+// Parts of a full state may carry lists that a full state does not have. They are not kept.
+TEST_F(VPortProtocolTest, PartsAreKeptWithoutForeignLists) {
+  StartHosts(2);
+  RemoteAgent agent(host(0).id, 1, simulation_.clock().Now());
+  VPortMessage part = MessageFrom(0, VPortMessage::Kind::kReply);
+  part.version = 5;
+  for (int i = 0; i < 500; ++i) part.gone_macs.push_back(Key(i));
+  const size_t before = mallinfo2().uordblks;
+  std::vector<FdbKey> changed;
+  for (uint16_t i = 0; i < 1000; ++i) {
+    part.part = VPortMessage::Part{i, RemoteAgent::kMaxParts};
+    EXPECT_FALSE(agent.TakePart(part, &changed));
+  }
+  EXPECT_EQ(agent.size(), 1000u);
+  EXPECT_LT(mallinfo2().uordblks - before, 1000u * 1000);  // of the lists: 4 MB. Sanitizers do not count
 }
 
 // Another port says that it is a known agent with a new incarnation: it is believed only after the known one was silent.

@@ -54,11 +54,7 @@ bool VPortProtocol::Claim(FdbKey key, uint16_t vport, bool sticky, uint32_t leas
 }
 
 void VPortProtocol::RemoveVPort(uint16_t id) {
-  std::vector<FdbKey> keys;  // Release changes the map
-  for (const auto& [key, mac] : own_.current().macs) {
-    if (mac.vport == id) keys.push_back(key);
-  }
-  for (const FdbKey key : keys) claims_.Release(key);
+  for (const FdbKey key : own_.current().MacsOf(id)) claims_.Release(key);
   own_.RemoveVPort(id);
 }
 
