@@ -3,7 +3,9 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/netlink.h>
+#include <linux/nsfs.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -19,6 +21,22 @@ namespace eoib {
 namespace {
 
 constexpr absl::Duration kValid = absl::Seconds(1);
+
+using FileId = std::pair<dev_t, ino_t>;
+
+absl::optional<FileId> IdOf(const UniqueFd& fd) {
+  struct stat status;
+  if (!fd.valid() || fstat(fd.get(), &status) != 0) return absl::nullopt;
+  return FileId(status.st_dev, status.st_ino);
+}
+
+// Any user can make a user namespace with network namespaces, and TAPs with our aliases there.
+bool IsOfOurUserNamespace(const UniqueFd& network_namespace) {
+  const UniqueFd ours(open("/proc/self/ns/user", O_RDONLY | O_CLOEXEC));
+  const UniqueFd owner(ioctl(network_namespace.get(), NS_GET_USERNS));
+  const absl::optional<FileId> id = IdOf(owner);
+  return id.has_value() && id == IdOf(ours);
+}
 
 // Files that are network namespaces: this thread's first, then those with names, then those of processes.
 std::vector<std::string> NamespaceFiles() {
@@ -72,15 +90,16 @@ std::vector<NetdevInfo> TapFinder::FindAll(const std::string& prefix) {
 
 void TapFinder::Search() {
   namespaces_.clear();
-  std::set<std::pair<dev_t, ino_t>> seen;
+  std::set<FileId> seen;
   for (const std::string& file : NamespaceFiles()) {
     auto one = std::make_unique<Namespace>();
     one->fd.reset(open(file.c_str(), O_RDONLY | O_CLOEXEC));
-    struct stat status;
-    if (!one->fd.valid() || fstat(one->fd.get(), &status) != 0) continue;
-    if (!seen.emplace(status.st_dev, status.st_ino).second) continue;
+    const absl::optional<FileId> id = IdOf(one->fd);
+    if (!id.has_value() || !seen.insert(*id).second) continue;
+    const bool is_own = seen.size() == 1;
+    if (!is_own && !IsOfOurUserNamespace(one->fd)) continue;
     // In a temporary thread, so that no other thread ends up in that namespace.
-    std::thread([&one, is_own = seen.size() == 1] {
+    std::thread([&one, is_own] {
       if (is_own || setns(one->fd.get(), CLONE_NEWNET) == 0) one->taps = TapsHere();
     }).join();
     if (!one->taps.empty()) namespaces_.push_back(std::move(one));

@@ -1,5 +1,5 @@
-// TapFinder: finds TAPs by their alias, in all network namespaces that this process may enter: an operator may have renamed a
-// TAP, or given it to a container, while no agent had it open.
+// TapFinder: finds TAPs by their alias, in all network namespaces of this process's user namespace: an operator may have
+// renamed a TAP, or given it to a container, while no agent had it open.
 #ifndef EOIB_VSWITCH_PORT_TAP_FINDER_H_
 #define EOIB_VSWITCH_PORT_TAP_FINDER_H_
 

@@ -5,6 +5,7 @@
 #include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -16,6 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "vswitch/base/child_for_test.h"
 #include "vswitch/base/clock.h"
 #include "vswitch/base/unique_fd.h"
 #include "vswitch/port/tap_port.h"
@@ -144,6 +146,35 @@ TEST(TapFinderTest, FindsTapsByTheirAliasUnderOtherNamesAndInOtherNamespaces) {
     EXPECT_FALSE(Exists(name));
   }
   ASSERT_EQ(system(("ip link delete elsewhere1; ip netns delete " + netns).c_str()), 0);
+}
+
+// Any user can make a TAP with our alias in a network namespace of a user namespace of his own, and then waits there for the
+// frames of that vPort.
+TEST(TapFinderTest, FindsNoTapInANetworkNamespaceOfAnotherUserNamespace) {
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t test = getpid();
+  const pid_t pid = fork();
+  if (pid == 0) {
+    DieWithTest(test);
+    dup2(ready[1], STDOUT_FILENO);
+    execlp("unshare", "unshare", "--user", "--map-root-user", "--net", "sh", "-c",
+           "ip tuntap add lure mode tap && ip link set lure alias eoib:t/lure && echo ready && exec sleep 1000", nullptr);
+    _exit(127);
+  }
+  const ChildForTest stranger(pid);
+  close(ready[1]);
+  char line[6] = {};
+  ASSERT_EQ(read(ready[0], line, 5), 5);
+  close(ready[0]);
+  const MonotonicClock clock;
+  TapFinder finder(&clock);
+  EXPECT_TRUE(finder.FindAll("eoib:t/lure").empty());
+  const TapPort::Options options = {
+      .name = "lure", .mac = MacAddr::FromUint64(0x02'00'5e'10'01'78), .alias = "eoib:t/lure", .finder = &finder};
+  EXPECT_TRUE(TapPort::Open(options).value()->is_new());
+  EXPECT_TRUE(Exists("lure"));
+  ASSERT_EQ(system("ip link delete lure"), 0);
 }
 
 }  // namespace
