@@ -53,13 +53,13 @@ absl::Status FabricServer::Start() {
   if (absl::Status status = RemoveStaleSocket(path_, SOCK_SEQPACKET); !status.ok()) return status;
   UniqueFd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!listener.valid()) return SystemError("make a socket");
+  // fchmod before bind: Linux creates the file with the socket's mode, so others can connect at no moment.
+  if (fchmod(listener.get(), 0600) != 0) return SystemError("set the mode of " + path_);
   if (bind(listener.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0) {
     return SystemError("bind to " + path_);
   }
   listener_ = std::move(listener);
-  if (chmod(path_.c_str(), 0660) != 0 || listen(listener_.get(), kMaxOwners) != 0) {
-    return SystemError("listen on " + path_);
-  }
+  if (listen(listener_.get(), kMaxOwners) != 0) return SystemError("listen on " + path_);
   epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
   // Edge-triggered, so that connections that cannot be accepted do not keep the thread awake.
   epoll_event event{};

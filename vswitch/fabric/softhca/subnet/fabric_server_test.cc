@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <functional>
@@ -165,7 +166,8 @@ TEST_F(FabricSocketTest, AnotherProtocolVersionIsRefusedWithAReason) {
     ASSERT_EQ(poll(&polled, 1, 10'000), 1);
     const auto answer = Decode<RegisteredMessage>(ReceivePacket(client.get()).value());
     ASSERT_TRUE(answer.ok()) << answer.status();
-    EXPECT_THAT(TextOf(answer->text, sizeof(answer->text)), HasSubstr(absl::StrCat("version ", kProtocolVersion, ", not ", kProtocolVersion + 1)));
+    EXPECT_THAT(TextOf(answer->text, sizeof(answer->text)),
+                HasSubstr(absl::StrCat("version ", kProtocolVersion, ", not ", kProtocolVersion + 1)));
   }
 }
 
@@ -190,6 +192,17 @@ TEST(FabricServerSocketTest, AStaleSocketIsReplacedAndALivingOneIsNot) {
     EXPECT_EQ(FabricServer::Listen(dir.socket(), &subnet).status().code(), absl::StatusCode::kAlreadyExists);
   }
   EXPECT_TRUE(FabricServer::Listen(dir.socket(), &subnet).ok());
+}
+
+// A process that may connect can register any port, in all partitions. Members of the group eoib may only read.
+TEST(FabricServerSocketTest, OnlyItsUserMayConnect) {
+  SocketDir dir;
+  Subnet subnet;
+  const auto server = FabricServer::Listen(dir.socket(), &subnet);
+  ASSERT_TRUE(server.ok()) << server.status();
+  struct stat info;
+  ASSERT_EQ(stat(dir.socket().c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 07777, 0600u);
 }
 
 TEST(FabricServerSocketTest, AFileInTheWayIsLeftAlone) {
