@@ -113,6 +113,7 @@ class FakeHca final : public Hca {
   std::vector<uint16_t> pkeys;
   Gid gid;
   int chosen_gid_index = 0;
+  uint32_t next_qpn = 0x48;  // of queue pairs to be made
   std::map<int, ibv_gid_entry> gids;  // query_gid_ex's entries, by index
   // How many work requests one post call accepts before it fails with ENOMEM; -1: all.
   int post_room = -1;
@@ -355,7 +356,7 @@ inline const VerbsTable& FakeHca::verbs() const {
       qp->pd = pd;
       qp->send_cq = attr->send_cq;
       qp->recv_cq = attr->recv_cq;
-      qp->qp_num = 0x48;
+      qp->qp_num = hca->next_qpn;
       qp->qp_type = attr->qp_type;
       qp->state = IBV_QPS_RESET;
       hca->qp_ = qp;

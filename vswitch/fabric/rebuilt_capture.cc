@@ -55,6 +55,16 @@ void RebuiltCapture::OnPortChange(const Hca& hca) {
   port_ = *std::move(port);
 }
 
+void RebuiltCapture::Created(Qpn qpn) {
+  absl::MutexLock lock(&mutex_);
+  queue_pairs_.insert(qpn);
+}
+
+void RebuiltCapture::Destroyed(Qpn qpn) {
+  absl::MutexLock lock(&mutex_);
+  queue_pairs_.erase(qpn);
+}
+
 void RebuiltCapture::Attached(const Mgid& mgid, Mlid mlid) {
   absl::MutexLock lock(&mutex_);
   Group& group = groups_[mgid];
@@ -106,7 +116,7 @@ void RebuiltCapture::Received(const QueuePair& qp, const ibv_wc& completion, con
   packet.payload_length = length + (immediate ? sizeof(be32) : 0);
   absl::MutexLock lock(&mutex_);
   // Our own multicast that loops back was captured when it was sent.
-  if (capture_ == nullptr || IsOwnMulticast(qp, completion, grh)) return;
+  if (capture_ == nullptr || IsOwnMulticast(completion, grh)) return;
   packet.dlid = DlidOf(completion, Gid(grh.dgid));
   packet.pkey = PKeyAt(qp.pkey_index).Full();
   PacketCapture::Packet captured = {.headers = MakeUdHeaders(packet), .global = global};
@@ -115,8 +125,9 @@ void RebuiltCapture::Received(const QueuePair& qp, const ibv_wc& completion, con
   capture_->Record(captured, length, [buffer, length](uint8_t* to) { std::memcpy(to, buffer + kGrhSize, length); });
 }
 
-bool RebuiltCapture::IsOwnMulticast(const QueuePair& qp, const ibv_wc& completion, const Grh& grh) const {
-  return Gid(grh.dgid).IsMulticast() && Gid(grh.sgid) == port_.gid && completion.src_qp == qp.qpn.value();
+// The queue that receives floods also gets those that the other queues of the port have sent.
+bool RebuiltCapture::IsOwnMulticast(const ibv_wc& completion, const Grh& grh) const {
+  return Gid(grh.dgid).IsMulticast() && Gid(grh.sgid) == port_.gid && queue_pairs_.contains(Qpn(completion.src_qp));
 }
 
 // A completion shows only the path bits of the DLID; the port's LID gives the rest. 0 for a group that the queue pair has just

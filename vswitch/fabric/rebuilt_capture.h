@@ -14,6 +14,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
@@ -51,6 +52,9 @@ class RebuiltCapture {
     QKey qkey;
     uint16_t pkey_index = 0;
   };
+  // An endpoint has made its queue pair, or is going to destroy it.
+  void Created(Qpn qpn) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Destroyed(Qpn qpn) ABSL_LOCKS_EXCLUDED(mutex_);
   // A queue pair was attached to the group, or detached from it.
   void Attached(const Mgid& mgid, Mlid mlid) ABSL_LOCKS_EXCLUDED(mutex_);
   void Detached(const Mgid& mgid) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -72,8 +76,7 @@ class RebuiltCapture {
 
   static absl::StatusOr<Port> ReadPort(const Hca& hca);
   PKey PKeyAt(uint16_t index) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool IsOwnMulticast(const QueuePair& qp, const ibv_wc& completion, const Grh& grh) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsOwnMulticast(const ibv_wc& completion, const Grh& grh) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint16_t DlidOf(const ibv_wc& completion, const Gid& dgid) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   std::atomic<bool> on_{false};
@@ -81,6 +84,7 @@ class RebuiltCapture {
   std::unique_ptr<PacketCapture> capture_ ABSL_GUARDED_BY(mutex_);
   Port port_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<Mgid, Group> groups_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_set<Qpn> queue_pairs_ ABSL_GUARDED_BY(mutex_);  // all of this port that report here
 };
 
 }  // namespace eoib

@@ -240,10 +240,36 @@ TEST_F(RebuiltCaptureTest, LoopedBackMulticastIsRecordedOnce) {
   EXPECT_EQ(Only("all").slid, Lid(8));
 
   Start();
-  looped.source_qpn = Qpn(0x77);  // another queue pair of this port
+  looped.source_qpn = Qpn(0x77);  // another program's queue pair on this port
   Receive(looped, "another's");
   EXPECT_EQ(Only("another's").source_qpn, Qpn(0x77));
   handles_->Put(ah);
+}
+
+// As with several workers: each has an endpoint, and one of them receives floods.
+TEST_F(RebuiltCaptureTest, LoopedBackMulticastOfAnotherEndpointIsNotRecordedAgain) {
+  auto pool = *BufferPool::Create(&hca_, pd_, kBuffers, kFrameSize);
+  hca_.next_qpn = 0x49;
+  auto receiver = *UdEndpoint::Create(&hca_, pd_, pool.get(), handles_.get(), options_);
+  receiver->Refill();
+  UdPacket looped = FromPeer();
+  looped.dgid = kGroup.gid();
+  looped.sgid = kOwnGid;
+  looped.source_qpn = Qpn(0x48);
+  std::vector<uint8_t> bytes(kGrhSize + 4);
+  looped.payload_length = 4;
+  WriteWire(MakeGrh(looped), bytes.data());
+  const auto records = [&] {
+    Start();
+    hca_.Deliver(bytes, CompletionOf(looped));
+    Datagram datagram;
+    EXPECT_EQ(receiver->Receive(absl::MakeSpan(&datagram, 1)), 1u);
+    pool->Free(datagram.buffer);
+    return Stop();
+  };
+  EXPECT_THAT(records(), SizeIs(0));
+  endpoint_.reset();
+  EXPECT_THAT(records(), SizeIs(1)) << "it may be another program's now";
 }
 
 TEST_F(RebuiltCaptureTest, ReceivedWithoutAGrh) {

@@ -88,6 +88,7 @@ absl::Status UdEndpoint::CreateQueues(ibv_pd* pd) {
   if (qp_ == nullptr) {
     return FailedToMake(errno, absl::StrFormat("create a UD QP of %d sends and %d receives", sends_.depth(), receive_depth_));
   }
+  if (capture_ != nullptr) capture_->Created(qpn());
   sends_.set_inline_limit(std::min(init.cap.max_inline_data, kInline));
   groups_ = std::make_unique<GroupAttachments>(hca_, qp_, ethernet_);
   return absl::OkStatus();
@@ -130,6 +131,7 @@ absl::Status UdEndpoint::FailedToMake(int error, absl::string_view what) const {
 UdEndpoint::~UdEndpoint() {
   const VerbsTable& verbs = hca_->verbs();
   if (qp_ != nullptr) {
+    if (capture_ != nullptr) capture_->Destroyed(qpn());       // first: another endpoint may get the QPN
     groups_.reset();                                           // a QP that is attached to a group cannot be destroyed
     [[maybe_unused]] const int error = verbs.destroy_qp(qp_);  // the HCA touches no buffer after this
     EOIB_DCHECK(error != EBUSY);
