@@ -101,6 +101,8 @@ class Gateway {
   const std::string file_;  // of the tables
   std::unique_ptr<ipoib::Link> link_;
   GatewayPort* port_ = nullptr;  // owned by the vPort, which destroys it before the gateway
+  std::vector<translation::NeighborRow> rows_;  // the last ones for the operator
+  absl::Time rows_at_ = absl::InfinitePast();
   bool save_failed_ = false;
   absl::Time saved_at_ = absl::InfinitePast();
   absl::Duration save_interval_;

@@ -126,8 +126,8 @@ void RegisterGatewayCommands(const Gateways* gateways, CommandRegistry* registry
   registry->Register({"gateway/trace", "GATEWAY ethernet FRAME | ipoib DATAGRAM SOURCE|- [group]",
                       "what the gateway would do with a packet, which is given in hexadecimal, without doing it", 3, 5,
                       [gateways](const CommandRegistry::Arguments& arguments) { return Trace(*gateways, arguments); }});
-  registry->MarkReadOnly(
-      {"gateway/show", "gateway/neigh/show", "gateway/groups", "gateway/stats", "gateway/drops", "gateway/trace"});
+  // Not gateway/trace: the worker copies all its tables for it.
+  registry->MarkReadOnly({"gateway/show", "gateway/neigh/show", "gateway/groups", "gateway/stats", "gateway/drops"});
 }
 
 }  // namespace eoib::gateway

@@ -130,8 +130,25 @@ TEST_F(GatewayPathTest, TraceTellsTheFateOfAPacket) {
   EXPECT_THAT(trace({"ipoib", "123400", "-"}), HasSubstr("IPoIB header"));
   EXPECT_THAT(trace({"ethernet", "xyz"}), HasSubstr("error: a packet is written in hexadecimal"));
   EXPECT_THAT(gateway_->Command("gateway/trace", {"gw7", "ethernet", "00"}), HasSubstr("no gateway \"gw7\""));
+  clock_.Advance(absl::Seconds(1));
   EXPECT_EQ(shown(), before);
   EXPECT_FALSE(HeardArp().has_value());
+}
+
+// The worker copies its tables for these commands, and carries no packet meanwhile.
+TEST_F(GatewayPathTest, AReadOnlyClientCannotHaveTablesCopiedOften) {
+  Start();
+  const Ipv4Addr other(0x0a00'0007);
+  EXPECT_THAT(gateway_->ReadOnlyCommand("gateway/trace", {"gw0", "ethernet", "00"}), HasSubstr("this socket is read-only"));
+  EXPECT_THAT(gateway_->ReadOnlyCommand("gateway/neigh/show"), Not(HasSubstr("10.0.0.7 ")));
+  const auto learn = [&](const GatewayPort::TaskContext& context) {
+    Bytes frame = ArpFrame({ArpOperation::kRequest, kMac, other, MacAddr(), kIpoibIp}, MacAddr::Broadcast());
+    context.translator->FromEthernet(absl::MakeSpan(frame), {});
+  };
+  ASSERT_TRUE(gateway_->gateway()->ReadCounters(learn, absl::Now() + absl::Minutes(1)).ok());
+  EXPECT_THAT(gateway_->ReadOnlyCommand("gateway/neigh/show"), Not(HasSubstr("10.0.0.7 "))) << "the copy of before";
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_THAT(gateway_->ReadOnlyCommand("gateway/neigh/show"), HasSubstr("10.0.0.7 "));
 }
 
 // A restarted gateway knows the addresses of both sides, and announces them with its new QPN.

@@ -53,6 +53,10 @@ class GatewayNode {
     const absl::StatusOr<std::string> answer = commands_.Run(name, arguments);
     return answer.ok() ? *answer : absl::StrCat("error: ", answer.status().message());
   }
+  std::string ReadOnlyCommand(const std::string& name, const CommandRegistry::Arguments& arguments = {}) {
+    const absl::StatusOr<std::string> answer = commands_.Run(name, arguments, CommandRegistry::Access::kReadOnly);
+    return answer.ok() ? *answer : absl::StrCat("error: ", answer.status().message());
+  }
   bool Active() { return absl::StrContains(Command("gateway/show"), ", active"); }
   Gateway* gateway() { return gateways_.all().front(); }
   // Works while the worker runs.
