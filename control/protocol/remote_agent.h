@@ -117,8 +117,10 @@ class RemoteAgent {
   struct Challenge {
     uint32_t incarnation = 0, version = 0;
     PeerAddress peer;
+    uint64_t token = 0;  // of the Probes to `peer`
     absl::Time deadline;
-    absl::Time probe_at;  // the known addresses
+    absl::Time probe_at;    // the known addresses, and `peer`
+    bool answered = false;  // by `peer`, with the token: it receives what is sent there
   };
   absl::optional<Challenge> challenge;
 

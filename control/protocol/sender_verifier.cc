@@ -87,32 +87,55 @@ void SenderVerifier::Sweep() {
   absl::erase_if(departed_, [now](const auto& departed) { return now >= departed.second.until; });
 }
 
-// An agent says from an unknown port that it is `agent`. Asks at the old addresses; if all of them are silent, it has moved.
+// An agent says from an unknown port that it is `agent`. If the old addresses are silent and the new one answers, it has moved.
 void SenderVerifier::Challenge(RemoteAgent* agent, const VPortMessage& message, const PeerAddress& source) {
-  if (agent->challenge) return;
+  if (message.incarnation - agent->incarnation() > kLargestJump) {
+    ++use_.counters->stale;
+    return;
+  }
+  if (agent->challenge) {
+    RemoteAgent::Challenge& challenge = *agent->challenge;
+    challenge.answered |=
+        source == challenge.peer && message.kind == VPortMessage::Kind::kAlive && message.token == challenge.token;
+    return;
+  }
   ++use_.counters->challenges;
   const absl::Time now = use_.clock->Now();
-  agent->challenge = RemoteAgent::Challenge{message.incarnation, message.version, source, now + kChallenge, now};
-  RunChallenge(agent);
-  use_.agents->Schedule(agent);
+  agent->challenge =
+      RemoteAgent::Challenge{message.incarnation, message.version, source, use_.random(), now + kChallenge, /*probe_at=*/now};
+  use_.agents->Schedule(RunChallenge(agent));
 }
 
-void SenderVerifier::RunChallenge(RemoteAgent* agent) {
-  if (!agent->challenge) return;
+RemoteAgent* SenderVerifier::RunChallenge(RemoteAgent* agent) {
+  if (!agent->challenge) return agent;
   const RemoteAgent::Challenge challenge = *agent->challenge;
   const absl::Time now = use_.clock->Now();
   if (challenge.deadline <= now) {
-    use_.agents->Restart(agent, challenge.incarnation, challenge.peer, now);
-    agent->Hear(challenge.peer, false, now);
-    agent->NoteVersion(challenge.version);
-    agent->request_at = now;
-    use_.announcer->NoteNewcomer(challenge.peer);
-  } else if (challenge.probe_at <= now) {
+    agent->challenge.reset();
+    return challenge.answered ? Replace(*agent, challenge) : agent;
+  }
+  if (challenge.probe_at <= now) {
     agent->challenge->probe_at = now + kChallengeProbe;
     for (const auto& [peer, address] : agent->addresses()) {
-      if (address.confirmed) probe_(peer);
+      if (address.confirmed) probe_(peer, 0);
     }
+    probe_(challenge.peer, challenge.token);
   }
+  return agent;
+}
+
+// The MACs of the former agent flood until the new one has announced them.
+RemoteAgent* SenderVerifier::Replace(const RemoteAgent& former, const RemoteAgent::Challenge& challenge) {
+  const AgentId id = former.id();
+  const absl::Time now = use_.clock->Now();
+  use_.agents->Forget(id);
+  RemoteAgent* const agent = use_.agents->Add(id, challenge.incarnation, now);
+  use_.agents->Occupy(challenge.peer, agent);
+  use_.agents->Change(agent, [&](std::vector<FdbKey>*) { return agent->Hear(challenge.peer, false, now); });
+  agent->NoteVersion(challenge.version);
+  agent->request_at = now;
+  use_.announcer->NoteNewcomer(challenge.peer);
+  return agent;
 }
 
 }  // namespace eoib

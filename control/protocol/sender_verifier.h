@@ -1,8 +1,8 @@
 // SenderVerifier: decides which agent a message comes from, and whether it counts.
 //
 // A message counts if it comes from an address of the agent, or from a port (GID) where the agent has one in use. If an agent
-// appears at another port, that is a challenge: its known addresses are probed, and it is believed if they stay silent.
-// README.md
+// appears at another port, that is a challenge: all addresses are probed, and it is believed if the known ones stay silent and
+// the new one answers. It is then a new agent, which has inherited nothing. README.md
 // ("Who may speak for an agent") has the rules.
 //
 // Not thread-safe.
@@ -21,6 +21,7 @@
 #include "control/protocol/own_agent.h"
 #include "control/protocol/protocol_counters.h"
 #include "control/protocol/protocol_events.h"
+#include "control/protocol/random_time.h"
 #include "control/protocol/remote_agent.h"
 #include "vswitch/base/address.h"
 #include "vswitch/base/agent_id.h"
@@ -36,6 +37,8 @@ class SenderVerifier {
   static constexpr absl::Duration kChallenge = absl::Milliseconds(1500);
   // An agent that is challenged is probed so often meanwhile.
   static constexpr absl::Duration kChallengeProbe = absl::Milliseconds(500);
+  // An incarnation at another port that is higher by more than this is not believed. Each start of an agent adds one.
+  static constexpr uint32_t kLargestJump = 1000;
   // Probes of listed addresses: of the agents at one port between two sweeps; of all agents in a second, and in a burst.
   static constexpr int kMostAtPort = 3 * AgentView::kMaxAddresses;
   static constexpr double kVerifyRate = 100, kVerifyBurst = 200;
@@ -48,9 +51,10 @@ class SenderVerifier {
     const Clock* clock;
     ProtocolCounters* counters;
     ProtocolEvents* events;
+    RandomBits random;
   };
-  // `probe` sends a Probe to an address.
-  SenderVerifier(const Dependencies& dependencies, std::function<void(const PeerAddress& peer)> probe)
+  // `probe` sends a Probe with this token to an address.
+  SenderVerifier(const Dependencies& dependencies, std::function<void(const PeerAddress& peer, uint64_t token)> probe)
       : use_(dependencies), probe_(std::move(probe)), verify_budget_(kVerifyRate, kVerifyBurst, use_.clock->Now()) {}
 
   // The agent that sent `message` from `source`, or null if the message does not count.
@@ -59,8 +63,9 @@ class SenderVerifier {
   // same run, with a later version.
   void NoteDeparture(const VPortMessage& leave);
 
-  // Probes the known addresses of an agent that is challenged, or believes the challenger.
-  void RunChallenge(RemoteAgent* agent);
+  // Probes the addresses of an agent that is challenged, or ends the challenge. Returns the agent that has the id then: a new
+  // one, if the challenger was believed; the former one is forgotten.
+  RemoteAgent* RunChallenge(RemoteAgent* agent);
   // Whether an address that `agent` lists may be probed now: an agent may list those of others, so probes are limited, for the
   // port at which it speaks and in all.
   bool MayVerify(const RemoteAgent& agent);
@@ -78,9 +83,10 @@ class SenderVerifier {
   RemoteAgent* Meet(const VPortMessage& message, const PeerAddress& source, bool by_group);
   bool IsStale(const VPortMessage& message) const;
   void Challenge(RemoteAgent* agent, const VPortMessage& message, const PeerAddress& source);
+  RemoteAgent* Replace(const RemoteAgent& former, const RemoteAgent::Challenge& challenge);
 
   const Dependencies use_;
-  const std::function<void(const PeerAddress& peer)> probe_;
+  const std::function<void(const PeerAddress& peer, uint64_t token)> probe_;
   absl::flat_hash_map<AgentId, Departed> departed_;
   absl::flat_hash_map<Gid, int> verified_;  // probes of addresses that agents at this port listed
   TokenBucket verify_budget_;

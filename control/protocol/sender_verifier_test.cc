@@ -104,6 +104,59 @@ TEST_F(VPortProtocolTest, FramesFromTheKnownAddressRefuteAnImpostor) {
   EXPECT_THAT(events(1).in_use[host(0).id], ElementsAre(host(0).address));
 }
 
+// A member of the partition says from his own port that he is an agent that is silent, as at its restart.
+class ImpostorTest : public VPortProtocolTest {
+ protected:
+  void SetUp() override {
+    StartHosts(3);
+    EXPECT_TRUE(engine(0).Claim(Key(1), 1, /*sticky=*/true));
+    simulation_.Touch(0);
+    LetAnnounce();
+    ASSERT_EQ(events(1).macs[Key(1)].agent, host(0).id);
+    forged_ = MessageFrom(0, VPortMessage::Kind::kAnnounce);
+    forged_.sender = {host(2).gid, Qpn(0x999)};
+    simulation_.Crash(0);
+  }
+  void Pretend(uint32_t jump) {
+    forged_.incarnation = host(0).incarnation + jump;
+    Inject(1, forged_, forged_.sender);
+  }
+  void AnswerProbe(uint64_t token) {
+    VPortMessage alive = forged_;
+    alive.kind = VPortMessage::Kind::kAlive;
+    alive.token = token;
+    Inject(1, alive, alive.sender);
+  }
+  VPortMessage forged_;
+};
+
+TEST_F(ImpostorTest, IsNotBelievedWithoutTheTokenOfOurProbe) {
+  for (int i = 0; i < 10; ++i) {
+    Pretend(1);
+    AnswerProbe(0x1234);
+    simulation_.Advance(absl::Seconds(1));
+    ASSERT_THAT(events(1).in_use[host(0).id], ElementsAre(host(0).address));
+    ASSERT_EQ(events(1).macs[Key(1)].agent, host(0).id);
+  }
+}
+
+TEST_F(ImpostorTest, IsNotBelievedWithAnIncarnationThatNoRestartExplains) {
+  for (const uint32_t jump : {SenderVerifier::kLargestJump + 1, 0x7fff'ffffu, ~0u - host(0).incarnation}) {
+    Pretend(jump);
+    EXPECT_FALSE(View(0, 1)->challenge.has_value()) << jump;
+  }
+  Pretend(SenderVerifier::kLargestJump);
+  EXPECT_TRUE(View(0, 1)->challenge.has_value());
+}
+
+TEST_F(ImpostorTest, InheritsNoMac) {
+  Pretend(1);
+  AnswerProbe(View(0, 1)->challenge->token);
+  simulation_.Advance(SenderVerifier::kChallenge + absl::Milliseconds(10));
+  EXPECT_THAT(events(1).in_use[host(0).id], ElementsAre(forged_.sender));
+  EXPECT_FALSE(events(1).macs.contains(Key(1))) << "it floods";
+}
+
 TEST_F(VPortProtocolTest, AgentThatReturnsAtAnotherPortIsBelievedAfterItsOldAddressWasSilent) {
   StartHosts(2);
   simulation_.Crash(0);

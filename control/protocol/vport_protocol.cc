@@ -26,8 +26,12 @@ VPortProtocol::VPortProtocol(const Options& options, ProtocolEvents* events, con
       announcer_(
           &own_, events, clock, random_, [this](const PeerAddress& peer, const VPortMessage& message) { Send(peer, message); },
           &counters_),
-      senders_({&own_, &agents_, &announcer_, clock, &counters_, events},
-               [this](const PeerAddress& peer) { Send(peer, own_.Header(VPortMessage::Kind::kProbe)); }),
+      senders_({&own_, &agents_, &announcer_, clock, &counters_, events, random_},
+               [this](const PeerAddress& peer, uint64_t token) {
+                 VPortMessage probe = own_.Header(VPortMessage::Kind::kProbe);
+                 probe.token = token;
+                 Send(peer, probe);
+               }),
       sweep_at_(clock->Now() + kSweep),
       reply_budget_(kReplyRate, kReplyBurst, clock->Now()),
       hint_budget_(kHintRate, kHintBurst, clock->Now()) {
@@ -122,7 +126,7 @@ void VPortProtocol::RunRemote(RemoteAgent* agent) {
     return lost;
   });
   for (const PeerAddress& peer : probes) Probe(peer, *agent);
-  senders_.RunChallenge(agent);
+  agent = senders_.RunChallenge(agent);
   if (agent->request_at <= now) Request(agent);
   agents_.Schedule(agent);
 }
