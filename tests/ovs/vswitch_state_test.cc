@@ -33,6 +33,29 @@ TEST_F(VSwitchStateTest, CarrierFollowsTheHcaPort) {
   EXPECT_TRUE(Reaches(one->host(), Address(2)));
 }
 
+// The flood group is made again by a member with a larger MTU.
+TEST_F(VSwitchStateTest, TheMtuOfTheVesGrows) {
+  AgentSpec small;
+  small.veses[0].more = "mtu = 2048\n";
+  Agent& first = AddAgent("h8", small);
+  VSwitch* const one = AddNumbered(1);
+  ASSERT_TRUE(Becomes(one, "status:max_mtu", "2026")) << one->Log();
+  one->AddBridge("br1", 0);
+  one->AddPort("br1", "eoib1");  // its receive queues have room for that MTU
+  SetLink(one, "down");
+  EXPECT_TRUE(Becomes(one, "link_state", "down"));
+  EXPECT_EQ(first.Stop(), 0);
+  SetLink(one, "up");
+  EXPECT_TRUE(Becomes(one, "status:max_mtu", "4074")) << one->Log();
+  one->Vsctl("set Interface br1 mtu_request=4074");
+  PacketSocket sender(AddAgent("h9").host(), "v1"), receiver(one->host(), "br1");
+  const Bytes frame = TestFrame(MacAddr::Broadcast(), MacAddr::FromUint64(0x02'aa'00'00'00'01), 1, 4000);
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
+    sender.Send(frame);
+    return receiver.WaitFor(Marked(1), 1, absl::Milliseconds(200));
+  })) << one->Log();
+}
+
 TEST_F(VSwitchStateTest, StatusAndStatistics) {
   VSwitch* const one = AddNumbered(1);
   AddNumbered(2);

@@ -112,6 +112,9 @@ report_changes(struct netdev_eoib *dev)
     dev->changes = changes;
     eoib_note_present(dev);
     atomic_store_relaxed(&dev->segment_mtu, eoib_mtu_of(dev));
+    if (dev->largest_mtu > dev->room_mtu) {
+        netdev_request_reconfigure(&dev->up);           /* the datapath makes the receive queues again */
+    }
     netdev_change_seq_changed(&dev->up);
 }
 

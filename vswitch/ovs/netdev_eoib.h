@@ -52,6 +52,7 @@ struct netdev_eoib {
     bool reopens;                                       /* `reconfigure` is to open the vPort again */
     struct eoib_history past, present;                  /* of former vPorts together; of vport */
     uint32_t largest_mtu;                               /* of the vPort, also while its HCA is lost */
+    uint32_t room_mtu;                                  /* the largest MTU when the receive queues were made */
     enum netdev_flags flags;
     int mtu;                                            /* mtu_request; 0: the largest */
 

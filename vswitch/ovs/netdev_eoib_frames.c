@@ -43,8 +43,10 @@ int
 netdev_eoib_rxq_construct(struct netdev_rxq *rxq_)
 {
     struct rxq_eoib *rxq = rxq_eoib_cast(rxq_);
+    struct netdev_eoib *dev = netdev_eoib_cast(rxq_->netdev);
 
-    rxq->room = netdev_eoib_cast(rxq_->netdev)->largest_mtu + EOIB_OVERHEAD;
+    dev->room_mtu = dev->largest_mtu;
+    rxq->room = dev->room_mtu + EOIB_OVERHEAD;
     if (userspace_tso_enabled()) {
         rxq->rest = xmalloc(NETDEV_MAX_BURST * (size_t) LARGEST_FRAME);
     }
