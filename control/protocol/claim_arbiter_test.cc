@@ -303,5 +303,21 @@ TEST_F(VPortProtocolTest, OnlyTheHolderCanSayThatAMacIsNotThere) {
   EXPECT_EQ(events(1).macs[Key(1)].agent, host(0).id);
 }
 
+// A unicast reply that an announcement has overtaken.
+TEST_F(VPortProtocolTest, LateNotBehindDoesNotFreeAMacThatWasAnnouncedSince) {
+  StartHosts(2);
+  VPortMessage late = MessageFrom(0, VPortMessage::Kind::kReply);
+  late.gone_macs = {Key(1)};
+  Claim(0, Key(1));
+  LetAnnounce();
+  ASSERT_TRUE(events(1).macs.contains(Key(1)));
+  Inject(1, late, host(0).address);
+  EXPECT_TRUE(events(1).macs.contains(Key(1)));
+  VPortMessage fresh = MessageFrom(0, VPortMessage::Kind::kReply);
+  fresh.gone_macs = {Key(1)};
+  Inject(1, fresh, host(0).address);
+  EXPECT_FALSE(events(1).macs.contains(Key(1)));
+}
+
 }  // namespace
 }  // namespace eoib

@@ -114,6 +114,8 @@ void VPortProtocol::HandleReply(const VPortMessage& message, RemoteAgent* agent)
     // A claim that was given up, because the answer is late, counts again.
     if (!claims_.Of(mac.key, agent->id())) agents_.UpdateClaims(*agent, {mac.key});
   }
+  // A later version, which came first, may have the MAC.
+  if (message.version < agent->view().version) return;
   for (const FdbKey key : message.gone_macs) {
     events_->OnNotBehind(key, agent->id());
     claims_.OnAnswer(key, agent->id(), false);
