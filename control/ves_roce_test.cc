@@ -140,14 +140,14 @@ TEST_F(VesRoceTest, FdbShowPrintsAllAddressesOfAPeer) {
   const VPortId vport = directory->Intern(kRocePeer);
   Deliver(MakeFrame(MacAddr::Broadcast(), kRemote), FloodMgid(PKey(0x8001)).gid());
   const std::string first = "  GID fe80:0000:0000:0000:0000:0000:0000:000b QPN 0x99";
-  EXPECT_THAT(FdbAnswer({ReadFdb(*ves_, {})}).Text(), HasSubstr(first + "\n"));
+  EXPECT_THAT(FdbAnswer(ReadFdb({ves_.get()}, {}), true).Text(), HasSubstr(first + "\n"));
   ASSERT_TRUE(directory->Announce(vport, {{{.peer = kRocePeer}, {.peer = other}}}, {}));
   ASSERT_TRUE(directory->SetPath(vport, kRocePeer.gid, AhIndex(1)));
   ASSERT_TRUE(directory->SetPath(vport, other.gid, AhIndex(1)));
-  EXPECT_THAT(FdbAnswer({ReadFdb(*ves_, {})}).Text(),
+  EXPECT_THAT(FdbAnswer(ReadFdb({ves_.get()}, {}), true).Text(),
               HasSubstr(first + " and GID fe80:0000:0000:0000:0000:0000:0000:000c QPN 0x9a\n"));
   ASSERT_TRUE(directory->SetLost(vport, kRocePeer, true));
-  EXPECT_THAT(FdbAnswer({ReadFdb(*ves_, {})}).Text(), HasSubstr(first + " (lost) and GID"));
+  EXPECT_THAT(FdbAnswer(ReadFdb({ves_.get()}, {}), true).Text(), HasSubstr(first + " (lost) and GID"));
 }
 
 // Neighbour discovery may take a second. The reply is held for it, and sent only to the peer.
