@@ -69,9 +69,7 @@ Agent::~Agent() {
 }
 
 absl::Status Agent::Open() {
-  const absl::StatusOr<AgentIdentity> identity = state_ == nullptr ? NewAgentIdentity() : LoadAgentIdentity(*state_);
-  if (!identity.ok()) return identity.status();
-  identity_ = *identity;
+  identity_ = state_ == nullptr ? NewAgentIdentity() : LoadAgentIdentity(*state_);
   fabric_->SetWorker({[this] { worker_->Stop(absl::ZeroDuration()); },
                       [this](FabricPortClient* client) { return WatchEndpointOf(client); }, [this] { worker_->Start(); }});
   return absl::OkStatus();

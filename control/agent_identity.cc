@@ -90,8 +90,8 @@ AgentId NewId(const StateDir::RandomSource& random) {
 
 AgentIdentity NewAgentIdentity(const StateDir::RandomSource& random) { return {NewId(random), 1}; }
 
-absl::StatusOr<AgentIdentity> LoadAgentIdentity(const StateDir& state, const std::string& machine_id_path,
-                                                const StateDir::RandomSource& random) {
+AgentIdentity LoadAgentIdentity(const StateDir& state, const std::string& machine_id_path,
+                                const StateDir::RandomSource& random) {
   const std::string path = state.path() + "/agent.json", machine_id = ReadMachineId(machine_id_path);
   if (machine_id.empty()) {
     LogWarning(absl::StrCat(machine_id_path, " has no machine-id, so a copy of ", path, " on another machine is not noticed"));
@@ -109,8 +109,11 @@ absl::StatusOr<AgentIdentity> LoadAgentIdentity(const StateDir& state, const std
       {"id", kept->identity.id.ToString()}, {"incarnation", kept->identity.incarnation}, {"machine", kept->machine}};
   const absl::Status status = ReplaceFile(path, object.dump(2) + "\n");
   if (status.ok()) return kept->identity;
-  return absl::Status(status.code(), absl::StrCat("keep the agent's identity: ", status.message(), "; make ", state.path(),
-                                                  " writable, or give another directory (--statedir)"));
+  // A later start would have the same incarnation, so this one needs another id.
+  LogWarning(absl::StrCat("keep the agent's identity: ", status.message(),
+                          "; other agents take this one for a new agent, as after each start until you make room in ",
+                          state.path(), ", make it writable, or give another directory (--statedir)"));
+  return NewAgentIdentity(random);
 }
 
 }  // namespace eoib

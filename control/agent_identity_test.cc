@@ -39,10 +39,9 @@ class AgentIdentityTest : public testing::Test {
   // Starts the agent once; its log lines go to log_.
   AgentIdentity Load() {
     testing::internal::CaptureStderr();
-    const auto identity = LoadAgentIdentity(*state_, machine_id_path_);
+    const AgentIdentity identity = LoadAgentIdentity(*state_, machine_id_path_);
     log_ = testing::internal::GetCapturedStderr();
-    EXPECT_TRUE(identity.ok()) << identity.status();
-    return identity.value_or(AgentIdentity());
+    return identity;
   }
 
   const TempDir temporary_;
@@ -67,14 +66,14 @@ TEST_F(AgentIdentityTest, KeepsTheIdAndCountsTheStarts) {
 TEST_F(AgentIdentityTest, AnotherDirectoryHasAnotherId) {
   const auto other = StateDir::Open(temporary_.path() + "/other");
   ASSERT_TRUE(other.ok());
-  EXPECT_NE(LoadAgentIdentity(**other, machine_id_path_)->id, Load().id);
+  EXPECT_NE(LoadAgentIdentity(**other, machine_id_path_).id, Load().id);
 }
 
 TEST_F(AgentIdentityTest, TheIdHasAllRandomBits) {
   const auto identity = LoadAgentIdentity(*state_, machine_id_path_, [n = uint64_t{0}]() mutable {
     return n++ == 0 ? 0x1111'1111'1111'1111 : 0x2222'2222'2222'2222;
   });
-  EXPECT_EQ(identity->id.ToString(), "11111111-1111-1111-2222-222222222222");
+  EXPECT_EQ(identity.id.ToString(), "11111111-1111-1111-2222-222222222222");
 }
 
 TEST_F(AgentIdentityTest, ACopyOfTheDiskHasANewId) {
@@ -165,17 +164,24 @@ TEST_F(AgentIdentityTest, ADamagedFileGivesANewId) {
   EXPECT_NE(Load().id.ToString(), kId);
 }
 
-TEST_F(AgentIdentityTest, FailsIfTheIncarnationCannotBeKept) {
-  Load();
+// On a full disk. The number of this start is not on disk, so the next start would have the same.
+TEST_F(AgentIdentityTest, WhatCannotBeKeptIsANewIdForOneRun) {
+  const AgentIdentity kept = Load();
   const std::string before = Content();
   // A directory with the name of the temporary file makes the write fail even for root.
   ASSERT_EQ(0, ::mkdir((File() + ".new").c_str(), 0700));
-  const auto identity = LoadAgentIdentity(*state_, machine_id_path_);
-  EXPECT_THAT(
-      std::string(identity.status().message()),
-      testing::AllOf(HasSubstr(absl::StrCat("keep the agent's identity: write ", File(), ".new: ")),
-                     HasSubstr(absl::StrCat("make ", state_->path(), " writable, or give another directory (--statedir)"))));
+  const AgentIdentity first = Load();
+  EXPECT_THAT(log_, testing::AllOf(HasSubstr(absl::StrCat("keep the agent's identity: write ", File(), ".new: ")),
+                                   HasSubstr("other agents take this one for a new agent"),
+                                   HasSubstr(absl::StrCat("make room in ", state_->path()))));
+  EXPECT_NE(first.id, kept.id);
+  EXPECT_EQ(first.incarnation, 1u);
+  EXPECT_NE(Load().id, first.id);
   EXPECT_EQ(Content(), before);
+  ASSERT_EQ(0, ::rmdir((File() + ".new").c_str()));
+  const AgentIdentity again = Load();
+  EXPECT_EQ(again.id, kept.id);
+  EXPECT_EQ(again.incarnation, kept.incarnation + 1);
 }
 
 }  // namespace

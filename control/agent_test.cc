@@ -1,6 +1,7 @@
 // Whole agents: forwarding, events of the HCA port, start and stop. agent_subnet_test.cc tests the reports of the subnet.
 #include "control/agent.h"
 
+#include <filesystem>
 #include <set>
 
 #include "control/agent_test_fixture.h"
@@ -57,6 +58,19 @@ TEST_F(AgentTest, AnswersWithALargeFdbInSmallParts) {
   }
   EXPECT_EQ(rows.size(), kMacs + 1u) << "and that of v1";
   EXPECT_GE(answers, 5);
+}
+
+TEST_F(AgentTest, StartsWithAFullStateDirectory) {
+  // Directories with the names of the temporary files make writes fail even for root.
+  for (const char* file : {"agent.json.new", "vports.json.new", "fdb.json.new"}) {
+    std::filesystem::create_directories(state_.path() + "/h1/" + file);
+  }
+  Host* h1 = AddHost("h1", kOneVes);
+  Host* h2 = AddHost("h2", kOneVes);
+  ASSERT_TRUE(AllJoined()) << h1->Command("show");
+  h1->port("v1")->Inject(MakeFrame(kB, kA));
+  EXPECT_TRUE(Arrives(h2->port("v1"), MakeFrame(kB, kA)));
+  h1->agent()->SaveMacs();
 }
 
 TEST_F(AgentTest, TwoVesesOfOneAgentAreIsolated) {

@@ -7,6 +7,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "control/daemon/directories.h"
+#include "control/daemon/log.h"
 #include "vswitch/base/file.h"
 
 namespace eoib {
@@ -42,10 +43,17 @@ absl::StatusOr<std::map<std::string, MacAddr>> ParseMacs(const std::string& text
 
 absl::StatusOr<std::unique_ptr<StateDir>> StateDir::Open(const std::string& path, RandomSource random) {
   absl::Status status = MakeDirectories(path, 0700);
-  if (!status.ok()) return status;
-  absl::StatusOr<UniqueFd> lock = LockStateDirectory(path);
-  if (!lock.ok()) return lock.status();
-  auto state = std::unique_ptr<StateDir>(new StateDir(path, *std::move(lock), std::move(random)));
+  absl::StatusOr<UniqueFd> lock = UniqueFd();
+  if (status.ok()) {
+    lock = LockStateDirectory(path);
+    status = lock.status();
+  }
+  if (absl::IsAlreadyExists(status) || absl::IsFailedPrecondition(status)) return status;
+  if (!status.ok()) {
+    LogWarning(absl::StrCat(status.message(), "; nothing survives this run: neither the agent's id nor the MAC addresses of ",
+                            "vPorts; make ", path, " writable, or give another directory (--statedir)"));
+  }
+  auto state = std::unique_ptr<StateDir>(new StateDir(path, lock.ok() ? *std::move(lock) : UniqueFd(), std::move(random)));
   status = state->Load();
   if (!status.ok()) return status;
   return state;
@@ -61,9 +69,9 @@ absl::Status StateDir::Load() {
   return absl::OkStatus();
 }
 
-absl::Status StateDir::Save(const std::map<std::string, MacAddr>& macs) const {
+absl::Status StateDir::Save() const {
   json object = json::object();
-  for (const auto& [name, mac] : macs) object[name] = mac.ToString();
+  for (const auto& [name, mac] : macs_) object[name] = mac.ToString();
   const std::string text = object.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
   return ReplaceFile(VportsPath(), text);
 }
@@ -85,13 +93,14 @@ absl::StatusOr<MacAddr> StateDir::MacFor(const std::string& vport_name) {
   if (kept != macs_.end()) return kept->second;
   const absl::StatusOr<MacAddr> mac = NewMac();
   if (!mac.ok()) return mac.status();
-  std::map<std::string, MacAddr> macs = macs_;
-  macs[vport_name] = *mac;
-  const absl::Status status = Save(macs);
-  if (!status.ok()) {
-    return absl::Status(status.code(), absl::StrCat("keep the MAC address of vPort ", vport_name, ": ", status.message()));
+  macs_[vport_name] = *mac;
+  const absl::Status status = Save();
+  if (!status.ok() && !save_failed_) {
+    LogWarning(absl::StrCat("keep the MAC address of vPort ", vport_name, ": ", status.message(),
+                            "; it and those of further vPorts hold until the next start only; make room in ", path_,
+                            " or make it writable"));
   }
-  macs_ = std::move(macs);  // only now that it is on disk
+  save_failed_ = !status.ok();
   return *mac;
 }
 

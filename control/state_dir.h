@@ -20,17 +20,20 @@ namespace eoib {
 //
 // Its file vports.json is one JSON object from vPort name to MAC: {"web1": "02:5e:10:00:00:01"}. The file is replaced
 // atomically, so a crash leaves the old or the new one. Open fails if the file cannot be read; it is never overwritten then.
+//
+// A disk that is full or read-only stops no traffic: what cannot be written holds for this run, and a log line says so.
 class StateDir {
  public:
   // Returns 64 random bits.
   using RandomSource = std::function<uint64_t()>;
 
-  // Creates the directory (mode 0700) if it is missing. kAlreadyExists: another program has locked it.
+  // Creates the directory (mode 0700) if it is missing; without it nothing is kept. kAlreadyExists: another program has locked
+  // it. kFailedPrecondition: a file is in the way.
   static absl::StatusOr<std::unique_ptr<StateDir>> Open(const std::string& path, RandomSource random = SystemRandom);
 
   const std::string& path() const { return path_; }
   // Returns the MAC of the vPort: the one in the file, or else a new one. A new MAC is random, locally administered, unicast
-  // and unique in the file, and is on disk when this returns.
+  // and unique in the file, and is on disk when this returns, if it can be written. Fails only if `random` repeats itself.
   absl::StatusOr<MacAddr> MacFor(const std::string& vport_name);
 
  private:
@@ -38,13 +41,14 @@ class StateDir {
       : path_(std::move(path)), lock_(std::move(lock)), random_(std::move(random)) {}
   std::string VportsPath() const { return path_ + "/vports.json"; }
   absl::Status Load();
-  absl::Status Save(const std::map<std::string, MacAddr>& macs) const;
+  absl::Status Save() const;
   absl::StatusOr<MacAddr> NewMac() const;
 
   const std::string path_;
   const UniqueFd lock_;  // the directory's, since Save replaces the file itself
   const RandomSource random_;
-  std::map<std::string, MacAddr> macs_;  // the file's content
+  std::map<std::string, MacAddr> macs_;  // the file's content, unless the last Save failed
+  bool save_failed_ = false;
 };
 
 }  // namespace eoib

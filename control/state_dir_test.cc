@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -124,16 +125,36 @@ TEST_F(StateDirTest, TwoProgramsDoNotShareADirectory) {
   EXPECT_TRUE(StateDir::Open(path_).ok());
 }
 
-TEST_F(StateDirTest, ReportsAFailedWriteAndForgetsTheAddress) {
+// On a full disk.
+TEST_F(StateDirTest, AnAddressThatCannotBeKeptHoldsForOneRun) {
   auto state = StateDir::Open(path_, Values({1, 2}));
   ASSERT_TRUE(state.ok());
   // A directory with the name of the temporary file makes the write fail even for root.
   ASSERT_EQ(0, ::mkdir((File() + ".new").c_str(), 0700));
+  testing::internal::CaptureStderr();
   const auto mac = (*state)->MacFor("web1");
-  EXPECT_FALSE(mac.ok());
-  EXPECT_THAT(std::string(mac.status().message()), HasSubstr("keep the MAC address of vPort web1: write " + File() + ".new: "));
+  ASSERT_TRUE(mac.ok()) << mac.status();
+  EXPECT_EQ(*mac, MacAddr::FromUint64(0x020000000001));
+  EXPECT_EQ(*(*state)->MacFor("web1"), *mac);
+  EXPECT_EQ(*(*state)->MacFor("web2"), MacAddr::FromUint64(0x020000000002));
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, testing::AllOf(HasSubstr("keep the MAC address of vPort web1: write " + File() + ".new: "),
+                                  HasSubstr("until the next start only"), HasSubstr("make room in " + path_)));
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << "once: " << log;
   ASSERT_EQ(0, ::rmdir((File() + ".new").c_str()));
-  EXPECT_EQ(*(*state)->MacFor("web1"), MacAddr::FromUint64(0x020000000002)) << "made again, from the next random value";
+  EXPECT_TRUE((*state)->MacFor("web3").ok());
+  EXPECT_THAT(Content(), HasSubstr("\"web1\": \"02:00:00:00:00:01\"")) << "it is kept with the next one";
+}
+
+TEST_F(StateDirTest, WithoutADirectoryAddressesHoldForOneRun) {
+  testing::internal::CaptureStderr();
+  const auto state = StateDir::Open("/proc/eoib-nowhere");  // nobody can make a directory there
+  ASSERT_TRUE(state.ok()) << state.status();
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              testing::AllOf(HasSubstr("make directory /proc/eoib-nowhere: "), HasSubstr("nothing survives this run")));
+  const auto mac = (*state)->MacFor("web1");
+  ASSERT_TRUE(mac.ok()) << mac.status();
+  EXPECT_EQ(*(*state)->MacFor("web1"), *mac);
 }
 
 TEST_F(StateDirTest, ReportsAFileInPlaceOfTheDirectory) {

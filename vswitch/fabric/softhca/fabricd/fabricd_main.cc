@@ -61,12 +61,16 @@ absl::Status WritePidFile(const std::string& path) {
   return file ? absl::OkStatus() : absl::ErrnoToStatus(errno, absl::StrCat("write the process ID to ", path));
 }
 
-// Returns null if LIDs are not kept.
+// Returns null if LIDs are not kept, or cannot be.
 absl::StatusOr<std::unique_ptr<LidFile>> OpenLidFile() {
   if (FLAGS_statedir.empty()) return nullptr;
   const std::string directory = absl::StrCat(FLAGS_statedir, "/fabricd");
-  if (absl::Status status = MakeDirectories(directory, 0700); !status.ok()) return status;
-  return LidFile::Open(directory);
+  absl::Status status = MakeDirectories(directory, 0700);
+  if (status.ok()) return LidFile::Open(directory);
+  if (absl::IsFailedPrecondition(status)) return status;
+  LogWarning(absl::StrCat(status.message(), "; the LIDs of ports will not survive a restart; make ", directory,
+                          " writable, or give another directory (--statedir)"));
+  return nullptr;
 }
 
 std::string StatusLine(const Subnet& subnet) {
