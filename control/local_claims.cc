@@ -132,10 +132,11 @@ void LocalClaims::KeepConfigured() {
 
 // The worker limits its reports. It reports a MAC once, so one that was not told of would stay unknown.
 void LocalClaims::TakeUnreported() {
+  const absl::flat_hash_map<VPortId, size_t> claimed = CountClaimed();
   absl::flat_hash_map<VPortId, size_t> room;  // for claims of vPorts that have such MACs
   for (const auto& [vport, local] : vports_) {
     const bool is_full = local.learned >= kMaxLearned;
-    if (!is_full && fdb_->HeldLearned(vport) > CountClaimed(vport)) room[vport] = kMaxLearned - local.learned;
+    if (!is_full && fdb_->HeldLearned(vport) > claimed.at(vport)) room[vport] = kMaxLearned - local.learned;
   }
   if (room.empty()) return;
   std::vector<std::pair<FdbKey, VPortId>> found;
@@ -150,15 +151,16 @@ void LocalClaims::TakeUnreported() {
   }
 }
 
-// The claims of a vPort whose MACs the FDB has learned there.
-size_t LocalClaims::CountClaimed(VPortId vport) const {
-  size_t count = vports_.at(vport).learned;
+// The claims of each vPort whose MACs the FDB has learned there.
+absl::flat_hash_map<VPortId, size_t> LocalClaims::CountClaimed() const {
+  absl::flat_hash_map<VPortId, size_t> counts;
+  for (const auto& [vport, local] : vports_) counts[vport] = local.learned;
   for (const auto& [key, claim] : claims_) {
-    if (!claim.configured || claim.vport != vport) continue;
+    if (!claim.configured) continue;
     const absl::optional<Fdb::Entry> entry = fdb_->Get(key);
-    count += entry && entry->vport == vport && entry->origin != FdbOrigin::kStatic;
+    if (entry && entry->vport == claim.vport && entry->origin != FdbOrigin::kStatic) ++counts.at(claim.vport);
   }
-  return count;
+  return counts;
 }
 
 // Perhaps the frame at our vPort was a stale one, perhaps the station is back and silent again.

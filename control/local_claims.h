@@ -84,7 +84,7 @@ class LocalClaims {
   void TakeConfigured();
   void KeepConfigured();
   void TakeUnreported();
-  size_t CountClaimed(VPortId vport) const;
+  absl::flat_hash_map<VPortId, size_t> CountClaimed() const;
   void AskAboutReturned();
   void JudgeContests();
 
