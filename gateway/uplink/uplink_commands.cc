@@ -11,14 +11,15 @@ namespace eoib::gateway {
 namespace {
 
 std::string PeerText(const Json& peer) {
-  const auto heard = [&peer](const char* key) {
-    return peer.contains(key) ? absl::StrCat("heard ", TextOf(peer, key), " ms ago") : "not heard";
-  };
-  const std::string text =
-      absl::StrCat("  peer ", TextOf(peer, "gid"), ": ", heard("heard_ms"), ", on the wire ", heard("heard_on_wire_ms"));
-  if (!peer.contains("heard_ms")) return absl::StrCat(text, "\n");
-  return absl::StrCat(text, ", active in VLANs ", TextOf(peer, "active_vlans"), ", standing by in ",
-                      TextOf(peer, "standby_vlans"), "\n");
+  std::string text = absl::StrCat("  peer ", TextOf(peer, "gid"), ": ");
+  const bool heard = peer.contains("heard_ms");
+  absl::StrAppend(&text, heard ? absl::StrCat("heard ", TextOf(peer, "heard_ms"), " ms ago") : "not heard");
+  if (peer.contains("heard_on_wire_ms")) absl::StrAppend(&text, ", on the wire ", TextOf(peer, "heard_on_wire_ms"), " ms ago");
+  if (heard) {
+    absl::StrAppend(&text, ", active in VLANs ", TextOf(peer, "active_vlans"), ", standing by in ",
+                    TextOf(peer, "standby_vlans"));
+  }
+  return text + "\n";
 }
 
 std::string CaptureText(const Json& capture) {
