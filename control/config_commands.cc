@@ -67,8 +67,10 @@ std::string DiffText(const Json& diff) {
 absl::StatusOr<std::string> ConfigCommands::Apply(ConfigText next) {
   const absl::StatusOr<AgentConfig> config = source_.parse(next);
   if (!config.ok()) return config.status();
-  const std::string changes = ConfigDiff::Between(agent_->config(), *config).text;
-  if (absl::Status status = agent_->Apply(*config); !status.ok()) return status;
+  const absl::StatusOr<AgentConfig> former = agent_ != nullptr ? agent_->config() : source_.parse(text_);
+  if (!former.ok()) return former.status();
+  const std::string changes = ConfigDiff::Between(*former, *config).text;
+  if (absl::Status status = agent_ != nullptr ? agent_->Apply(*config) : absl::OkStatus(); !status.ok()) return status;
   text_ = std::move(next);
   if (!changes.empty()) LogInfo(absl::StrCat("configuration changed: ", InOneLine(changes)));
   return changes;
@@ -123,10 +125,14 @@ absl::StatusOr<Answer> ConfigCommands::Keys(const std::string& name) const {
   return absl::NotFoundError(absl::StrCat("there are no tables [[", name, "]]; there are ", kinds));
 }
 
-void ConfigCommands::Register(CommandRegistry* registry) {
-  using Arguments = CommandRegistry::Arguments;
+void ConfigCommands::RegisterReload(CommandRegistry* registry) {
   registry->Register({"reload", "", "apply the configuration files, all of them or nothing", 0, 0,
-                      [this](const Arguments&) { return Reload(); }});
+                      [this](const CommandRegistry::Arguments&) { return Reload(); }});
+}
+
+void ConfigCommands::Register(Agent* agent, CommandRegistry* registry) {
+  using Arguments = CommandRegistry::Arguments;
+  agent_ = agent;
   registry->Register({"config/diff", "", "what a reload would change, and what is not saved yet", 0, 0,
                       [this](const Arguments&) { return Diff(); }});
   registry->Register(

@@ -32,16 +32,19 @@ class ConfigCommands {
     std::vector<Kind> kinds;  // of tables that have commands
   };
 
-  // `text` is what `agent` runs with. `agent` outlives the object.
-  ConfigCommands(ConfigText text, Source source, Agent* agent)
-      : text_(std::move(text)), source_(std::move(source)), agent_(agent) {}
+  // `text` is what the agent runs with, or will start with.
+  ConfigCommands(ConfigText text, Source source) : text_(std::move(text)), source_(std::move(source)) {}
   ConfigCommands(const ConfigCommands&) = delete;
   ConfigCommands& operator=(const ConfigCommands&) = delete;
 
-  // Applies the files. Returns what changed, for the operator. Changes that were not saved are lost.
+  const ConfigText& text() const { return text_; }
+  // Applies the files; while there is no agent, it only takes them over into text(). Returns what changed, for the operator.
+  // Changes that were not saved are lost.
   absl::StatusOr<Answer> Reload();
-  // The registry must not run them after the object is gone.
-  void Register(CommandRegistry* registry);
+  // The command reload. The registry must not run the commands after the object is gone.
+  void RegisterReload(CommandRegistry* registry);
+  // The other commands. `agent` runs with text(), and outlives the object.
+  void Register(Agent* agent, CommandRegistry* registry);
 
  private:
   using Edit = std::function<absl::Status(ConfigText*)>;
@@ -55,7 +58,7 @@ class ConfigCommands {
 
   ConfigText text_;
   const Source source_;
-  Agent* const agent_;
+  Agent* agent_ = nullptr;  // null: it waits for its HCA
 };
 
 }  // namespace eoib

@@ -171,10 +171,18 @@ absl::Status Run() {
   auto state = StateDir::Open(FLAGS_statedir);
   if (!state.ok()) return state.status();
 
+  ConfigCommands configuration(*text, {[] { return LoadConfigText(FLAGS_config); },
+                                       [](const ConfigText& changed) { return ParseConfig(changed); },
+                                       {{"ves", ToKeys(kVesKeys)}, {"vport", ToKeys(kVPortKeys)}}});
+  configuration.RegisterReload((*daemon)->commands());
+  (*daemon)->SetReloader([&configuration] { configuration.Reload().IgnoreError(); });
+
   TapSet taps((*daemon)->clock());
   std::unique_ptr<Agent> agent;
   const auto start = [&]() -> absl::Status {
-    auto made = MakeAgent(*config, daemon->get(), state->get(), &taps);
+    const absl::StatusOr<AgentConfig> present = ParseConfig(configuration.text());
+    if (!present.ok()) return present.status();
+    auto made = MakeAgent(*present, daemon->get(), state->get(), &taps);
     if (made.ok()) agent = *std::move(made);
     return made.status();
   };
@@ -194,14 +202,8 @@ absl::Status Run() {
   });
   agent->RegisterCommands((*daemon)->commands());
   agent->RegisterMetrics((*daemon)->metrics());
-  ConfigCommands configuration(*text,
-                               {[] { return LoadConfigText(FLAGS_config); },
-                                [](const ConfigText& changed) { return ParseConfig(changed); },
-                                {{"ves", ToKeys(kVesKeys)}, {"vport", ToKeys(kVPortKeys)}}},
-                               agent.get());
-  configuration.Register((*daemon)->commands());
-  (*daemon)->SetReloader([&configuration] { configuration.Reload().IgnoreError(); });
-  WarnOfLeftTaps(*config, (*state)->path(), taps.finder());
+  configuration.Register(agent.get(), (*daemon)->commands());
+  WarnOfLeftTaps(agent->config(), (*state)->path(), taps.finder());
   agent->RestoreSavedMacs();
   agent->Start();
   service_manager->SetStatus([&agent] { return absl::StrCat("forwarding on ", FLAGS_hca, "; ", agent->StatusLine()); });

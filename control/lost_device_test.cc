@@ -68,6 +68,7 @@ class Child {
     pid_ = 0;
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
+  void Signal(int number) { kill(pid_, number); }
   bool Alive() { return waitpid(pid_, nullptr, WNOHANG) == 0; }
   std::string Log() const {
     std::ifstream file(log_);
@@ -131,6 +132,33 @@ TEST_F(LostDeviceTest, LogsTheLossAndForwardsAgainWhenTheDeviceIsBack) {
   ASSERT_TRUE(Shows("waiting for the HCA")) << eoibd.Log();
   Eoibctl("exit");
   EXPECT_EQ(eoibd.Wait(), 0) << eoibd.Log();
+}
+
+TEST_F(LostDeviceTest, ReadsItsFilesAgainWhileItWaitsForTheDevice) {
+  Child fabricd(directory_ + "/fabricd.log", {}, EOIB_FABRICD + Directories());
+  ASSERT_TRUE(Eventually([&] { return absl::StrContains(Eoibctl("-t fabricd help"), "show"); })) << fabricd.Log();
+  TakeDevicesAway();
+  Child eoibd(
+      directory_ + "/eoibd.log",
+      {absl::StrCat("LD_PRELOAD=", VANISHING_LIBRARY, ":", EOIB_VERBS_LIBRARY),
+       absl::StrCat("EOIB_FABRIC=", directory_, "/fabricd.sock"), "EOIB_PORT=h1", absl::StrCat("EOIB_GONE=", gone_)},
+      absl::StrCat(EOIBD_VERBS " --hca=verbs:eoib0/1 --wait_for_hca --config=", directory_, "/eoibd.toml", Directories()));
+  ASSERT_TRUE(Shows("waiting for the HCA")) << eoibd.Log();
+  const auto logs = [&eoibd](const std::string& line) {
+    return Eventually([&] { return absl::StrContains(eoibd.Log(), line); });
+  };
+  const auto append = [this](const char* text) { std::ofstream(directory_ + "/eoibd.toml", std::ios::app) << text; };
+  append("[[vport]]\nname = \"v2\"\nves = \"blue\"\ntype = \"test\"\n");
+  eoibd.Signal(SIGHUP);
+  EXPECT_TRUE(logs("configuration changed: add vPort v2")) << eoibd.Log();
+  append("[[vport]]\nname = \"v3\"\nves = \"blue\"\ntype = \"test\"\n");
+  EXPECT_THAT(Eoibctl("reload"), HasSubstr("add vPort v3"));
+  append("nonsense\n");
+  eoibd.Signal(SIGHUP);
+  EXPECT_TRUE(logs("reload: nothing is changed: ")) << eoibd.Log();
+  GiveDevicesBack();
+  ASSERT_TRUE(Shows("HCA eoib0/1: active")) << eoibd.Log();
+  EXPECT_THAT(Eoibctl("show"), AllOf(HasSubstr("vPort v1: "), HasSubstr("vPort v2: "), HasSubstr("vPort v3: ")));
 }
 
 }  // namespace

@@ -101,11 +101,20 @@ absl::Status Run() {
   auto state = StateDir::Open(FLAGS_statedir);
   if (!state.ok()) return state.status();
 
+  ConfigCommands configuration(
+      *text, {[] { return LoadGatewaysConfigText(FLAGS_config); },
+              [&known](const ConfigText& changed) { return Parse(changed, &known); },
+              {{"ves", ToKeys(kVesKeys)}, {"gateway", ToKeys(kGatewayKeys)}, {"uplink", ToKeys(kUplinkKeys)}}});
+  configuration.RegisterReload((*daemon)->commands());
+  (*daemon)->SetReloader([&configuration] { configuration.Reload().IgnoreError(); });
+
   Gateways gateways;
   Uplinks uplinks;
   std::unique_ptr<Agent> agent;
   const auto start = [&]() -> absl::Status {
-    auto made = MakeAgent(*config, &known, daemon->get(), state->get(), &gateways, &uplinks);
+    const absl::StatusOr<AgentConfig> present = Parse(configuration.text(), &known);
+    if (!present.ok()) return present.status();
+    auto made = MakeAgent(*present, &known, daemon->get(), state->get(), &gateways, &uplinks);
     if (made.ok()) agent = *std::move(made);
     return made.status();
   };
@@ -124,14 +133,7 @@ absl::Status Run() {
   agent->RegisterMetrics((*daemon)->metrics());
   (*daemon)->metrics()->Register([&gateways](MetricSet* metrics) { CollectGateways(gateways, metrics); });
   (*daemon)->metrics()->Register([&uplinks](MetricSet* metrics) { CollectUplinks(uplinks, metrics); });
-  ConfigCommands configuration(
-      *text,
-      {[] { return LoadGatewaysConfigText(FLAGS_config); },
-       [&known](const ConfigText& changed) { return Parse(changed, &known); },
-       {{"ves", ToKeys(kVesKeys)}, {"gateway", ToKeys(kGatewayKeys)}, {"uplink", ToKeys(kUplinkKeys)}}},
-      agent.get());
-  configuration.Register((*daemon)->commands());
-  (*daemon)->SetReloader([&configuration] { configuration.Reload().IgnoreError(); });
+  configuration.Register(agent.get(), (*daemon)->commands());
   agent->Start();
   service_manager->SetStatus([&agent] { return absl::StrCat("translating on ", FLAGS_hca, "; ", agent->StatusLine()); });
   service_manager->SetProgressCheck([&agent] { return agent->MakesProgress(); });
