@@ -51,8 +51,8 @@ class AgentProtocolTest : public AgentTestOf<FakeClock> {
       return IsAt(other, mac, host->Qpn()) && other->OriginOf(mac) == (host->announces() ? "announced" : "learned");
     });
   }
-  // Waits until `host` has handled all that arrived before: its worker takes turns at the fabric and at the port, where a station
-  // speaks twice.
+  // Waits until `host` has handled all that arrived before: its worker takes turns at the fabric and at the port, where a
+  // station speaks twice.
   bool CatchesUp(Host* host, MacAddr station) {
     for (int i = 0; i < 2; ++i) {
       const uint64_t before = host->Stat("transmitted_fabric");
@@ -111,6 +111,20 @@ TEST_F(AgentProtocolTest, ConfiguredMacsAreKnownBeforeTheySpeak) {
   EXPECT_TRUE(IsAnnounced(h1, h2->port("v1")->mac(), h2));
   ExpectUnicast(h1, h2, kB, /*floods=*/false);
   ExpectUnicast(h1, h2, h2->port("v1")->mac(), /*floods=*/false);
+}
+
+// Entries of a VLAN are flushed when the VES leaves it. Nobody announces them again when it returns.
+TEST_F(AgentProtocolTest, AnnouncedMacsAreBackWithTheirVlan) {
+  Host *h1 = AddHost("h1", kOneVes), *h2 = AddHost("h2", kOneVes);
+  ASSERT_TRUE(AllJoined());
+  const MacAddr theirs = h2->port("v1")->mac();
+  ASSERT_TRUE(IsAnnounced(h1, theirs, h2));
+  const std::string config(kOneVes), ves = "pkey = 0x8001\n";
+  const size_t end = config.find(ves) + ves.size();
+  ASSERT_TRUE(h1->Apply(config.substr(0, end) + "vlans = [7]\n" + config.substr(end) + "access_vlan = 7\n").ok());
+  EXPECT_TRUE(RowOf(h1, theirs).empty());
+  ASSERT_TRUE(h1->Apply(config).ok());
+  EXPECT_EQ(h1->OriginOf(theirs), "announced");
 }
 
 // The interface is silent: nothing but its configuration tells of it.

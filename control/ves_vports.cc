@@ -180,12 +180,16 @@ void Ves::AdoptMtu(int group_mtu_bytes) {
 // ---- The VES's own keys -----------------------------------------------------------------------------------------------
 
 void Ves::Change(const VesConfig& config) {
+  bool has_new_vlan = false;
   for (uint16_t value = 0; value <= Vid::kMax; ++value) {
-    if (config_.vlans.Contains(Vid(value)) && !config.vlans.Contains(Vid(value))) fdb_.FlushVlan(Vid(value));
+    const bool before = config_.vlans.Contains(Vid(value)), after = config.vlans.Contains(Vid(value));
+    if (before && !after) fdb_.FlushVlan(Vid(value));
+    has_new_vlan |= !before && after;
   }
   config_ = config;
   fdb_.Change(FdbOptionsOf(config));
   for (const auto& queue : queues_) queue->forwarder->SetAdmission(config.vlans, config.group_fwd_mask);
+  if (has_new_vlan && protocol_ != nullptr) protocol_->Restore();  // what others announced there, before it was flushed
 }
 
 Fdb::Options Ves::FdbOptionsOf(const VesConfig& config) const {
