@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "control/agent.h"
 #include "control/config/config.h"
@@ -62,8 +63,9 @@ void WarnOfLeftTaps(const AgentConfig& config, const std::string& owner, TapFind
     const std::string name = tap.alias.substr(prefix.size());
     const VPortConfig* const vport = FindVPort(config, name);
     if (vport != nullptr && vport->type == "tap") continue;
-    LogWarning(absl::StrCat("interface ", tap.name, " is left from vPort ", name,
-                            ", which was removed while no agent ran; `ip link del ", tap.name, "` removes it"));
+    LogWarning(absl::StrCat("interface ", absl::CHexEscape(tap.name), " is left from vPort ", absl::CHexEscape(name),
+                            ", which was removed while no agent ran; `ip link del ", absl::CHexEscape(tap.name),
+                            "` removes it"));
   }
 }
 

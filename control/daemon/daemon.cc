@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "control/daemon/control_socket_path.h"
@@ -48,7 +49,8 @@ std::string SenderOf(const signalfd_siginfo& info) {
   std::string name;
   std::ifstream comm(absl::StrCat("/proc/", info.ssi_pid, "/comm"));
   std::getline(comm, name);
-  return absl::StrCat(signal, " of process ", info.ssi_pid, name.empty() ? "" : absl::StrCat(" (", name, ")"));
+  return absl::StrCat(signal, " of process ", info.ssi_pid,
+                      name.empty() ? "" : absl::StrCat(" (", absl::CHexEscape(name), ")"));
 }
 
 }  // namespace

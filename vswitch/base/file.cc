@@ -16,6 +16,7 @@
 #include <iterator>
 #include <memory>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
@@ -121,7 +122,7 @@ std::string PeerProgram(int fd) {
   if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.pid <= 0) return "another program";
   std::string name;
   std::getline(std::ifstream(absl::StrCat("/proc/", peer.pid, "/comm")), name);
-  return absl::StrCat(name.empty() ? "a program" : name, " (process ", peer.pid, ")");
+  return absl::StrCat(name.empty() ? "a program" : absl::CHexEscape(name), " (process ", peer.pid, ")");
 }
 
 absl::StatusOr<sockaddr_un> UnixAddress(const std::string& path) {

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <string>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
 namespace eoib {
@@ -22,7 +23,7 @@ ipv6_mreq Request(int netdev, const Mgid& mgid) {
 
 std::string Describe(int netdev) {
   char name[IF_NAMESIZE];
-  if (if_indextoname(static_cast<unsigned>(netdev), name) != nullptr) return name;
+  if (if_indextoname(static_cast<unsigned>(netdev), name) != nullptr) return absl::CHexEscape(name);
   return absl::StrCat(netdev, ", which is not in this process's network namespace");
 }
 

@@ -10,6 +10,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -22,7 +23,7 @@ constexpr uint64_t kLinkLocalPrefix = 0xfe80'0000'0000'0000;
 std::string NetdevName(int netdev) {
   char name[IF_NAMESIZE];
   if (netdev == 0) return "no network device";
-  if (if_indextoname(static_cast<unsigned>(netdev), name) != nullptr) return name;
+  if (if_indextoname(static_cast<unsigned>(netdev), name) != nullptr) return absl::CHexEscape(name);
   return absl::StrCat("network device ", netdev);  // in another network namespace
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -82,7 +83,7 @@ absl::Status VerbsHca::StartCapture(const CaptureOptions& options) {
   if (gid.ok()) if_indextoname(gid->ndev_ifindex, netdev);
   return absl::FailedPreconditionError(
       absl::StrCat("capture on ", name(), " to ", options.path, ": this is RoCE, whose packets are Ethernet's: tcpdump -i ",
-                   netdev, " udp port 4791; if the HCA passes its network device by: tcpdump -i ", device_));
+                   absl::CHexEscape(netdev), " udp port 4791; if the HCA passes its network device by: tcpdump -i ", device_));
 }
 
 // For a port that does not exist the kernel returns a bare EINVAL, which would not help an operator.

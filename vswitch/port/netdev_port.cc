@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "absl/base/optimization.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "vswitch/base/byte_order.h"
@@ -162,7 +163,7 @@ std::string NetdevPort::AgentTapIn(const NetdevInfo& info) const {
   std::string tap;
   if (info.kind != "bridge" && info.kind != "bond" && info.kind != "team") return tap;
   VisitNetdevs(netlink_.get(), [&](const NetdevInfo& other) {
-    if (other.master == info.index && IsAgentTap(other)) tap = other.name;
+    if (other.master == info.index && IsAgentTap(other)) tap = absl::CHexEscape(other.name);
   });
   return tap;
 }
@@ -172,8 +173,8 @@ absl::Status NetdevPort::Refusal(const NetdevInfo& info) const {
   const std::string what = absl::StrCat("use netdev ", name_, " as a port: ");
   if (!info.ethernet) return absl::FailedPreconditionError(absl::StrCat(what, "it is no Ethernet interface"));
   if (IsAgentTap(info)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(what, "it is the TAP of ", info.alias, ", a vPort of an agent; connect what is behind it there"));
+    return absl::FailedPreconditionError(absl::StrCat(what, "it is the TAP of ", absl::CHexEscape(info.alias),
+                                                      ", a vPort of an agent; connect what is behind it there"));
   }
   if (const std::string tap = AgentTapIn(info); !tap.empty()) {
     return absl::FailedPreconditionError(absl::StrCat(what, "its port ", tap,
@@ -181,8 +182,9 @@ absl::Status NetdevPort::Refusal(const NetdevInfo& info) const {
                                                       " alone, or take it out (ip link set ", tap, " nomaster)"));
   }
   if (info.master == 0) return absl::OkStatus();
-  char master[IF_NAMESIZE] = "?";
-  if_indextoname(static_cast<unsigned>(info.master), master);
+  char name[IF_NAMESIZE] = "?";
+  if_indextoname(static_cast<unsigned>(info.master), name);
+  const std::string master = absl::CHexEscape(name);
   return absl::FailedPreconditionError(absl::StrCat(what, "it is a port of ", master,
                                                     ", which would forward its frames, too; take it out (ip link set ", name_,
                                                     " nomaster), or use a TAP vPort and make that a port of ", master));

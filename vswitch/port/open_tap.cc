@@ -13,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "vswitch/port/netdev.h"
@@ -58,18 +59,20 @@ absl::Status Failed(const std::string& name, const char* step, int error) {
 std::string Owner(const NetdevInfo& info, const std::string& alias) {
   if (info.kind != "tun") return absl::StrCat("it is a ", info.kind.empty() ? "device" : info.kind, " of another owner");
   const bool is_of_an_agent = absl::StartsWith(info.alias, "eoib:");
-  return is_of_an_agent && !alias.empty() && info.alias != alias ? absl::StrCat("it is the TAP of ", info.alias) : "";
+  return is_of_an_agent && !alias.empty() && info.alias != alias
+             ? absl::StrCat("it is the TAP of ", absl::CHexEscape(info.alias))
+             : "";
 }
 
 absl::StatusOr<OpenedTap> TakeOver(const NetdevInfo& info, const std::string& alias) {
   if (const std::string owner = Owner(info, alias); !owner.empty()) {
-    return absl::AlreadyExistsError(
-        absl::StrCat("make TAP ", info.name, ": a netdev of that name exists, and ", owner, "; choose another name"));
+    return absl::AlreadyExistsError(absl::StrCat("make TAP ", absl::CHexEscape(info.name),
+                                                 ": a netdev of that name exists, and ", owner, "; choose another name"));
   }
   const char* step;
   int error;
   OpenedTap opened{Attach(info.name, kFlags, &step, &error), false, !alias.empty() && info.alias == alias};
-  if (!opened.fd.valid()) return Failed(info.name, step, error);
+  if (!opened.fd.valid()) return Failed(absl::CHexEscape(info.name), step, error);
   return opened;
 }
 
@@ -80,7 +83,7 @@ absl::StatusOr<OpenedTap> TakeOverIn(int network_namespace, const NetdevInfo& in
     if (setns(network_namespace, CLONE_NEWNET) == 0) {
       opened = TakeOver(info, alias);
     } else {
-      opened = absl::ErrnoToStatus(errno, absl::StrCat("enter the network namespace of TAP ", info.name));
+      opened = absl::ErrnoToStatus(errno, absl::StrCat("enter the network namespace of TAP ", absl::CHexEscape(info.name)));
     }
   }).join();
   return opened;

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "absl/base/optimization.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "vswitch/port/netdev.h"
 #include "vswitch/wire/ethernet.h"
@@ -179,7 +180,8 @@ absl::StatusOr<InterfaceState> TapPort::QueryInterface() const {
   const UniqueFd here(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const UniqueFd own(ioctl(here.get(), SIOCGSKNS));
   const UniqueFd netdevs(ioctl(tap_.get(), TUNGETDEVNETNS));
-  return InterfaceState{info.name, NetworkNamespaceName(own.get(), netdevs.get()), info.up, info.carrier, info.mtu};
+  return InterfaceState{absl::CHexEscape(info.name), absl::CHexEscape(NetworkNamespaceName(own.get(), netdevs.get())), info.up,
+                        info.carrier, info.mtu};
 }
 
 absl::StatusOr<UniqueFd> TapPort::NetlinkBesideNetdev() const { return SocketBesideNetdev(AF_NETLINK, SOCK_RAW); }

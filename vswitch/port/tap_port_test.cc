@@ -532,6 +532,15 @@ TEST(TapPortCrashTest, ANetdevThatIsNoTapIsNotTakenOver) {
   ASSERT_EQ(system("ip link delete tap9"), 0);
 }
 
+// A container names and describes its interfaces as it likes, and the text goes to the operator's terminal and log.
+TEST_F(TapPortTest, ReportsForeignTextInPrintableCharacters) {
+  ASSERT_EQ(system("ip tuntap add tap9 mode tap; ip link set tap9 alias \"$(printf 'eoib:x\\n<3>\\033[31mforged')\""), 0);
+  EXPECT_THAT(std::string(TapPort::Open({.name = "tap9", .mac = kMac, .alias = "eoib:y"}).status().message()),
+              HasSubstr("it is the TAP of eoib:x\\n<3>\\x1b[31mforged; choose another name"));
+  ASSERT_EQ(system("ip link delete tap9; ip link set tap0 down; ip link set tap0 name \"$(printf '\\033[31mROOT')\""), 0);
+  EXPECT_EQ(port_->QueryInterface()->name, "\\x1b[31mROOT");
+}
+
 // Like a container's interface: the netdev is moved to another namespace and renamed there. In the end the namespace is
 // deleted, and the netdev with it.
 class TapPortInAnotherNamespaceTest : public TapPortTest {

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
 #include "vswitch/port/netdev.h"
@@ -36,7 +37,8 @@ absl::Status TapSet::Discard(const TapPort& port) {
     sockets_.insert(is_here ? sockets_.begin() : sockets_.end(), *std::move(socket));
   }
   const int error = ChangeNetdev(is_here ? sockets_.front().get() : sockets_.back().get(), *name, {.group = group_});
-  return error == 0 ? absl::OkStatus() : absl::ErrnoToStatus(error, absl::StrCat("mark TAP ", *name, " for deletion"));
+  return error == 0 ? absl::OkStatus()
+                    : absl::ErrnoToStatus(error, absl::StrCat("mark TAP ", absl::CHexEscape(*name), " for deletion"));
 }
 
 absl::Status TapSet::DeleteUnwanted() {
