@@ -21,6 +21,7 @@ find_mistakes() {
     systemd-analyze verify --man=no "$staged/$name" 2>&1 | grep -F -e "$name" -e "$staged" || true
     find_unknown_flags "$unit" "$2"
     find_exposure "$unit" "$staged/$name"
+    find_open_state "$unit"
   done
   rm -rf "$staged"
 }
@@ -43,6 +44,12 @@ find_unknown_flags() {
 find_exposure() {
   systemd-analyze security --offline=yes --no-pager --threshold=$MOST_EXPOSURE "$2" >"$2.exposure" 2>&1 && return
   echo "$1: exposed more than ${MOST_EXPOSURE%?}.${MOST_EXPOSURE#?}: $(tail -n 1 "$2.exposure"); see systemd-analyze security --offline=yes $1"
+}
+
+# find_open_state UNIT: any user can lock a directory that he can open, and a program does not start with a locked state directory.
+find_open_state() {
+  grep -q '^StateDirectory=' "$1" || return 0
+  grep -qx 'StateDirectoryMode=0700' "$1" || echo "$1: StateDirectory without StateDirectoryMode=0700"
 }
 
 check() {
@@ -83,6 +90,8 @@ test_check() {
   expect "a flag of another command" "program has no flag --check" 'ExecStartPre=/usr/bin/program --check\nExecStart=/usr/bin/program'
   expect "a program that is not built" "which is not built" 'ExecStart=/usr/bin/other'
   expect "a service that may do everything" "exposed more than 2.5" 'ExecStart=/usr/bin/program' ''
+  expect "a state directory that others can lock" "without StateDirectoryMode=0700" 'ExecStart=/usr/bin/program\nStateDirectory=x'
+  expect "one that they cannot" "" 'ExecStart=/usr/bin/program\nStateDirectory=x\nStateDirectoryMode=0700'
   rm "$directory/units/a@.service"
   [ "$(find_mistakes "$directory/units" "$directory/bin")" = "$directory/units: no units" ] || { echo "self-test: no units"; failed=1; }
   rm -rf "$directory"
