@@ -65,10 +65,13 @@ EOIB_DEFINE_LABELLED(Drop, EOIB_TRANSLATION_DROPS, kNone = 255, kHeld = 254)
   X(kTooBigLimited, "too_big_limited",                                                                                  \
     "ICMP 'fragmentation needed' and 'packet too big' not sent because of their rate limit")                            \
   X(kDhcpBroadcast, "dhcp_broadcast", "DHCP requests of Ethernet clients that got the broadcast flag")                  \
+  X(kUnaskedDhcp, "unasked_dhcp",                                                                                       \
+    "DHCP replies that taught nothing: no client had asked, or client and server are Ethernet hosts")                   \
   X(kLearnedStations, "learned_stations", "IPoIB interfaces met for the first time")                                    \
   X(kMovedStations, "moved_stations", "IPoIB interfaces that came back with another QPN")                               \
   X(kLearnedNeighbors, "learned_neighbors", "addresses of Ethernet hosts met for the first time")                       \
   X(kMovedNeighbors, "moved_neighbors", "addresses of Ethernet hosts that went to another MAC")                         \
+  X(kIgnoredClaims, "ignored_claims", "claims of addresses beyond the link's prefixes, which taught nothing")           \
   X(kAttributed, "attributed", "packets of unknown senders that were known by their IP address")                        \
   X(kAnnounced, "announced", "addresses announced again")                                                               \
   X(kListenLimited, "listen_limited", "groups that were reported, and not listened to yet because of their rate limit") \

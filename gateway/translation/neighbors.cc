@@ -46,10 +46,13 @@ void Neighbors::HearFrom(const IpAddr& ip, MacAddr mac, absl::Time now) {
 }
 
 void Neighbors::ForgetMac(MacAddr mac) {
-  if (!HasMac(mac)) return;
+  if (HasMac(mac)) ForgetIf([mac](const IpAddr&, MacAddr its) { return its == mac; });
+}
+
+void Neighbors::ForgetIf(absl::FunctionRef<bool(const IpAddr&, MacAddr)> goes) {
   std::vector<IpAddr> gone;
   neighbors_.ForEach([&](const auto& entry) {
-    if (entry.value == mac) gone.push_back(entry.key);
+    if (goes(entry.key, entry.value)) gone.push_back(entry.key);
   });
   for (const IpAddr& ip : gone) Forget(ip);
 }

@@ -53,6 +53,8 @@ class Neighbors {
   void HearFrom(const IpAddr& ip, MacAddr mac, absl::Time now);
   // Forgets all addresses of a MAC address that turned out to be a station's.
   void ForgetMac(MacAddr mac);
+  // Forgets the addresses for which `goes` is true.
+  void ForgetIf(absl::FunctionRef<bool(const IpAddr&, MacAddr)> goes);
   void Expire(absl::Time now);
   absl::Time NextExpiry() const { return neighbors_.oldest() + options_.ip_age; }
 

@@ -12,6 +12,8 @@ namespace {
 
 constexpr absl::Duration kDhcpLifetime = absl::Hours(1);  // if the server names no lease time
 constexpr uint32_t kInfinity = 0xffff'ffff;               // RFC 4861 §4.6.2, RFC 2131 §3.3
+// RFC 4862 §5.5.3(e): an advertisement leaves a known prefix two hours, because it may be forged.
+constexpr absl::Duration kAdvertisedKeep = absl::Hours(2);
 
 // The start of a router advertisement (RFC 4861 §4.2).
 struct AdvertisementWire {
@@ -40,7 +42,26 @@ absl::Duration Lifetime(uint32_t seconds) { return seconds == kInfinity ? absl::
 
 // RFC 4861 §6.3.4: a lifetime of 0 ends the entry at once.
 absl::Time End(absl::Duration lifetime, absl::Time now) {
-  return lifetime == absl::ZeroDuration() ? absl::InfinitePast() : now + lifetime;
+  return lifetime == absl::ZeroDuration() ? absl::InfinitePast() : now + std::min(lifetime, OnLink::kLongestLifetime);
+}
+
+bool IsLongEnough(const Prefix& prefix) {
+  return prefix.length >= (prefix.address.is_ipv6() ? OnLink::kShortestPrefix6 : OnLink::kShortestPrefix4);
+}
+
+bool HasHoles(Ipv4Addr mask) { return std::countl_one(mask.value()) + std::countr_zero(mask.value()) != 32; }
+
+Prefix WithoutHostBits(const Prefix& prefix) {
+  if (!prefix.address.is_ipv6()) {
+    const uint64_t mask = ~uint64_t{0} << (32 - prefix.length);
+    return {Ipv4Addr(static_cast<uint32_t>(prefix.address.ipv4().value() & mask)), prefix.length};
+  }
+  auto bytes = prefix.address.ipv6().bytes();
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    const int bits = std::clamp(prefix.length - static_cast<int>(8 * i), 0, 8);
+    bytes[i] = static_cast<uint8_t>(bytes[i] & 0xff00 >> bits);
+  }
+  return {Ipv6Addr(bytes), prefix.length};
 }
 
 // RFC 4191 §2.2: a signed number of two bits; the reserved value counts as medium.
@@ -53,19 +74,16 @@ OnLink::Preference PreferenceOf(uint8_t flags) {
 
 OnLink::OnLink(const Options& options) : limit_(options.max_prefixes) { Change(options); }
 
-// A configured entry takes the place of a learned one.
 void OnLink::Change(const Options& options) {
   limit_ = options.max_prefixes;
-  std::erase_if(prefixes_, [](const KnownPrefix& known) { return known.is_configured(); });
-  std::erase_if(routers_, [](const KnownRouter& known) { return known.is_configured(); });
-  for (const Prefix& prefix : options.prefixes) {
-    std::erase_if(prefixes_, [&prefix](const KnownPrefix& known) {
-      return !known.is_configured() && known.prefix.length == prefix.length && known.prefix.Contains(prefix.address);
-    });
-    prefixes_.push_back({prefix, absl::InfiniteFuture(), {}, true});
-  }
+  configured_[false] = configured_[true] = false;
+  for (const Prefix& prefix : options.prefixes) configured_[prefix.address.is_ipv6()] = true;
+  for (const IpAddr& ip : options.routers) configured_[ip.is_ipv6()] = true;
+  const auto goes = [this](const auto& known) { return known.is_configured() || IsConfigured(known.is_ipv6()); };
+  std::erase_if(prefixes_, goes);
+  std::erase_if(routers_, goes);
+  for (const Prefix& prefix : options.prefixes) prefixes_.push_back({prefix, absl::InfiniteFuture(), {}, true});
   for (const IpAddr& ip : options.routers) {
-    std::erase_if(routers_, [&ip](const KnownRouter& known) { return !known.is_configured() && known.ip == ip; });
     routers_.push_back({ip, Preference::kConfigured, absl::InfiniteFuture(), {}});
   }
 }
@@ -103,7 +121,8 @@ void OnLink::LearnAdvertisement(const NdMessage& advertisement, absl::Time now) 
   const auto wire = ReadWire<AdvertisementWire>(advertisement.message.data());
   // RFC 4861 §6.1.2: a valid advertisement comes from a link-local address.
   if (!advertisement.source.IsLinkLocal()) return;
-  LearnRouter(advertisement.source, PreferenceOf(wire.flags), absl::Seconds(wire.router_lifetime.value()), now);
+  LearnRouter(advertisement.source, PreferenceOf(wire.flags), absl::Seconds(wire.router_lifetime.value()), absl::ZeroDuration(),
+              now);
   for (const NdOption& option : advertisement.options) LearnPrefixOption(option, now);
 }
 
@@ -112,20 +131,43 @@ void OnLink::LearnPrefixOption(const NdOption& option, absl::Time now) {
   const auto wire = ReadWire<PrefixOptionWire>(option.bytes.data());
   const Ipv6Addr prefix(wire.prefix);
   if ((wire.flags & kOnLinkFlag) == 0 || wire.prefix_length > 128 || prefix.IsLinkLocal() || prefix.IsMulticast()) return;
-  LearnPrefix({prefix, wire.prefix_length}, Lifetime(wire.valid_lifetime.value()), now);
+  LearnPrefix({prefix, wire.prefix_length}, Lifetime(wire.valid_lifetime.value()), kAdvertisedKeep, now);
 }
 
 void OnLink::LearnDhcp(const DhcpMessage& reply, absl::Time now) {
   if (reply.type() != DhcpMessageType::kOffer && reply.type() != DhcpMessageType::kAck) return;
+  const auto server = reply.FindAddress(DhcpOption::kServerIdentifier);  // RFC 2131 §4.3.1: both messages have one
+  const auto mask = reply.FindAddress(DhcpOption::kSubnetMask);
+  const IpAddr yours = reply.fields().yours;
+  if (!server.has_value() || !IpAddr(*server).CanBeHost() || !yours.CanBeHost()) return;
+  // Ignore a mask with holes. RFC 950 §2.1 only recommends against them, but a Prefix cannot hold one.
+  if (!mask.has_value() || HasHoles(*mask)) return;
+  const Prefix prefix{yours, static_cast<uint8_t>(std::countl_one(mask->value()))};
+  if (!IsLongEnough(prefix)) return;
   const auto lease = reply.FindNumber(DhcpOption::kLeaseTime);
   const absl::Duration lifetime = lease.has_value() ? Lifetime(*lease) : kDhcpLifetime;
-  const auto mask = reply.FindAddress(DhcpOption::kSubnetMask);
-  const Ipv4Addr yours = reply.fields().yours;
-  // Ignore a mask with holes. RFC 950 §2.1 only recommends against them, but a Prefix cannot hold one.
-  if (mask.has_value() && IpAddr(yours).CanBeHost() && std::countl_one(mask->value()) + std::countr_zero(mask->value()) == 32) {
-    LearnPrefix({yours, static_cast<uint8_t>(std::countl_one(mask->value()))}, lifetime, now);
+  // A lease is one client's. A shorter one says nothing about the link.
+  LearnPrefix(prefix, lifetime, absl::InfiniteDuration(), now);
+  for (const Ipv4Addr router : reply.FindAddresses(DhcpOption::kRouters)) {
+    if (prefix.Contains(router)) LearnRouter(router, Preference::kLow, lifetime, absl::InfiniteDuration(), now);
   }
-  for (const Ipv4Addr router : reply.FindAddresses(DhcpOption::kRouters)) LearnRouter(router, Preference::kLow, lifetime, now);
+}
+
+size_t OnLink::Flush() {
+  const auto learned = [](const auto& known) { return !known.is_configured(); };
+  return std::erase_if(prefixes_, learned) + std::erase_if(routers_, learned);
+}
+
+std::vector<OnLink::Row> OnLink::Dump(absl::Time now) const {
+  std::vector<Row> rows;
+  const auto add = [&](const auto& known, const absl::optional<Prefix>& prefix, const IpAddr& router) {
+    if (known.until < now) return;
+    const Row::Source learned = known.is_ipv6() ? Row::Source::kAdvertisement : Row::Source::kDhcp;
+    rows.push_back({prefix, router, known.is_configured() ? Row::Source::kConfigured : learned, known.until - now});
+  };
+  for (const KnownPrefix& known : prefixes_) add(known, WithoutHostBits(known.prefix), IpAddr());
+  for (const KnownRouter& known : routers_) add(known, absl::nullopt, known.ip);
+  return rows;
 }
 
 void OnLink::Save(absl::Time now, SavedTables* saved) const {
@@ -145,52 +187,57 @@ void OnLink::Restore(const SavedTables& saved, absl::Time now) {
   for (const SavedPrefix& prefix : saved.prefixes) {
     const int longest = prefix.address.is_ipv6() ? 128 : 32;
     if (prefix.length < 0 || prefix.length > longest || prefix.left <= absl::ZeroDuration()) continue;
-    LearnPrefix({prefix.address, static_cast<uint8_t>(prefix.length)}, prefix.left, now);
+    LearnPrefix({prefix.address, static_cast<uint8_t>(prefix.length)}, prefix.left, absl::ZeroDuration(), now);
   }
   for (const SavedRouter& router : saved.routers) {
     const bool known =
         router.preference >= static_cast<int>(Preference::kLow) && router.preference <= static_cast<int>(Preference::kHigh);
-    if (known && router.left > absl::ZeroDuration())
-      LearnRouter(router.ip, static_cast<Preference>(router.preference), router.left, now);
+    if (!known || router.left <= absl::ZeroDuration()) continue;
+    LearnRouter(router.ip, static_cast<Preference>(router.preference), router.left, absl::ZeroDuration(), now);
   }
 }
 
-// Replaces the entry at `known`, unless it is configured, or adds one if its lifetime is not over.
+// Replaces the entry at `known`, or adds one if its lifetime is not over.
 template <typename Known>
-void OnLink::Learn(typename std::vector<Known>::iterator known, const Known& learned, std::vector<Known>* table) {
+void OnLink::Learn(typename std::vector<Known>::iterator known, Known learned, absl::Duration keep, std::vector<Known>* table) {
+  if (IsConfigured(learned.is_ipv6())) return;
+  const absl::Time now = learned.heard;
   if (known != table->end()) {
-    if (!known->is_configured()) *known = learned;
-  } else if (learned.until > learned.heard && MakeRoom(table, learned.heard)) {
+    if (keep > absl::ZeroDuration()) learned.until = std::max(learned.until, std::min(known->until, now + keep));
+    *known = learned;
+  } else if (learned.until > now) {
+    MakeRoom(learned.is_ipv6(), table, now);
     table->push_back(learned);
   }
 }
 
-void OnLink::LearnPrefix(const Prefix& prefix, absl::Duration lifetime, absl::Time now) {
+void OnLink::LearnPrefix(const Prefix& prefix, absl::Duration lifetime, absl::Duration keep, absl::Time now) {
+  if (!IsLongEnough(prefix)) return;
   const auto known = std::find_if(prefixes_.begin(), prefixes_.end(), [&](const KnownPrefix& other) {
     return other.prefix.length == prefix.length && other.prefix.Contains(prefix.address);
   });
-  Learn(known, {prefix, End(lifetime, now), now}, &prefixes_);
+  Learn(known, {prefix, End(lifetime, now), now}, keep, &prefixes_);
 }
 
-void OnLink::LearnRouter(const IpAddr& ip, Preference preference, absl::Duration lifetime, absl::Time now) {
+void OnLink::LearnRouter(const IpAddr& ip, Preference preference, absl::Duration lifetime, absl::Duration keep,
+                         absl::Time now) {
   if (!ip.CanBeHost()) return;
   const auto known = std::find_if(routers_.begin(), routers_.end(), [&](const KnownRouter& other) { return other.ip == ip; });
-  Learn(known, {ip, preference, End(lifetime, now), now}, &routers_);
+  Learn(known, {ip, preference, End(lifetime, now), now}, keep, &routers_);
 }
 
-// Makes room for an entry: removes expired ones, and if that is not enough, the learned one that was heard longest ago. False
-// if the table is full of configured entries.
+// Makes room for a learned entry: removes expired ones, and if that is not enough, the one of that family that was heard
+// longest ago. So a host that invents entries of one family does not displace the other's. Requires a family without configured
+// entries.
 template <typename Known>
-bool OnLink::MakeRoom(std::vector<Known>* table, absl::Time now) const {
+void OnLink::MakeRoom(bool ipv6, std::vector<Known>* table, absl::Time now) const {
   std::erase_if(*table, [now](const Known& old) { return old.until < now; });
-  if (table->size() < limit_) return true;
-  const auto goes_before = [](const Known& a, const Known& b) {
-    return std::make_tuple(a.is_configured(), a.heard) < std::make_tuple(b.is_configured(), b.heard);
+  const auto of_family = [ipv6](const Known& known) { return known.is_ipv6() == ipv6; };
+  if (static_cast<size_t>(std::count_if(table->begin(), table->end(), of_family)) < limit_) return;
+  const auto goes_before = [&](const Known& a, const Known& b) {
+    return std::make_tuple(!of_family(a), a.heard) < std::make_tuple(!of_family(b), b.heard);
   };
-  const auto victim = std::min_element(table->begin(), table->end(), goes_before);
-  if (victim == table->end() || victim->is_configured()) return false;
-  table->erase(victim);
-  return true;
+  table->erase(std::min_element(table->begin(), table->end(), goes_before));
 }
 
 }  // namespace eoib::translation

@@ -99,8 +99,8 @@ TEST_F(OnLinkTest, Advertised) {
   EXPECT_EQ(Router(false), absl::nullopt);
   now_ += absl::Seconds(1801);
   EXPECT_EQ(Router(true), absl::nullopt);
-  EXPECT_EQ(on_link_.WhereIs(ParseIp("2001:db8::7"), now_), Where::kHere) << "30 days";
-  now_ += absl::Hours(24 * 31);
+  EXPECT_EQ(on_link_.WhereIs(ParseIp("2001:db8::7"), now_), Where::kHere);
+  now_ += absl::Hours(24);
   EXPECT_EQ(on_link_.WhereIs(ParseIp("2001:db8::7"), now_), Where::kUnknown);
 }
 
@@ -124,6 +124,8 @@ TEST_F(OnLinkTest, RefusedPrefixes) {
       {"link-local", "03044080ffffffffffffffff00000000fe800000000000000000000000000000"},
       {"a group's", "03044080ffffffffffffffff00000000ff020000000000000000000000000000"},
       {"over already", "0304408000000000ffffffff00000000fd000000000000000000000000000000"},
+      {"everything", "03040080ffffffffffffffff0000000000000000000000000000000000000000"},
+      {"too short", "03040f80ffffffffffffffff00000000fd000000000000000000000000000000"},
       {"another length", "03054080ffffffffffffffff00000000fd0000000000000000000000000000000000000000000000"},
   };
   for (const auto& row : kRows) {
@@ -133,20 +135,145 @@ TEST_F(OnLinkTest, RefusedPrefixes) {
   Learn(Advertisement("8600000040000000000000000000000003044080ffffffffffffffff00000000fd000000000000000000000000000000"));
   EXPECT_EQ(on_link_.WhereIs(ParseIp("fd00::1"), now_), Where::kHere) << "and is believed when it is right";
   Learn(Advertisement("860000004000000000000000000000000304408000000000ffffffff00000000fd000000000000000000000000000000"));
-  EXPECT_EQ(on_link_.WhereIs(ParseIp("fd00::1"), now_), Where::kUnknown) << "withdrawn";
+  EXPECT_EQ(on_link_.WhereIs(ParseIp("fd00::1"), now_), Where::kHere) << "withdrawn, perhaps by a forger";
+  now_ += absl::Hours(2) + absl::Seconds(1);
+  EXPECT_EQ(on_link_.WhereIs(ParseIp("fd00::1"), now_), Where::kUnknown) << "RFC 4862 §5.5.3(e)";
 }
 
+// A server 10.0.0.2 acknowledges 10.0.0.5; `more` are further options.
+Bytes Reply(absl::string_view more) {
+  Bytes reply(236);
+  reply[0] = 2, reply[1] = 1, reply[2] = 6, reply[16] = 10, reply[19] = 5;
+  const Bytes options = FromHex(absl::StrCat("63825363 350105", more, "ff"));
+  reply.insert(reply.end(), options.begin(), options.end());
+  return reply;
+}
+constexpr char kLease[] = "36040a000002 0104ffffff00 03040a000001 330400000e10";
+
 TEST_F(OnLinkTest, Leased) {
-  Bytes offer(236);
-  offer[0] = 2, offer[1] = 1, offer[2] = 6, offer[16] = 10, offer[19] = 5;
-  const Bytes options = FromHex("63825363 350102 0104ffffff00 03040a000001 330400000e10 ff");
-  offer.insert(offer.end(), options.begin(), options.end());
-  on_link_.LearnDhcp(*DhcpMessage::Parse(offer), now_);
+  on_link_.LearnDhcp(*DhcpMessage::Parse(Reply(kLease)), now_);
   EXPECT_EQ(on_link_.WhereIs(ParseIp("10.0.0.99"), now_), Where::kHere);
   EXPECT_EQ(on_link_.WhereIs(ParseIp("10.0.1.1"), now_), Where::kBeyond);
   EXPECT_EQ(Router(false), ParseIp("10.0.0.1"));
-  now_ += absl::Seconds(3601);
+  now_ += absl::Minutes(30);
+  for (const char* const brief : {"330400000000", "330400000001"}) {
+    const Bytes reply = Reply(absl::StrCat("36040a000002 0104ffffff00 03040a000001", brief));
+    on_link_.LearnDhcp(*DhcpMessage::Parse(reply), now_);
+  }
+  now_ += absl::Minutes(29);
+  EXPECT_EQ(Router(false), ParseIp("10.0.0.1")) << "another client's lease is shorter";
+  EXPECT_EQ(on_link_.WhereIs(ParseIp("10.0.0.99"), now_), Where::kHere);
+  now_ += absl::Seconds(61);
   EXPECT_EQ(Router(false), absl::nullopt);
+  EXPECT_EQ(on_link_.WhereIs(ParseIp("10.0.0.99"), now_), Where::kUnknown);
+}
+
+TEST_F(OnLinkTest, RefusedLeases) {
+  const struct {
+    const char* description;
+    const char* options;
+  } kRows[] = {
+      {"everything is on the link", "36040a000002 010400000000 03040a000001 3304ffffffff"},
+      {"a prefix shorter than 8 bits", "36040a000002 0104fe000000 03040a000001 3304ffffffff"},
+      {"a mask with holes", "36040a000002 0104ff00ff00 03040a000001"},
+      {"no mask, which a router could be compared with", "36040a000002 03040a000001"},
+      {"no server", "0104ffffff00 03040a000001"},
+      {"a server that is no host", "3604ffffffff 0104ffffff00 03040a000001"},
+      {"over already", "36040a000002 0104ffffff00 03040a000001 330400000000"},
+  };
+  for (const auto& row : kRows) {
+    on_link_.LearnDhcp(*DhcpMessage::Parse(Reply(row.options)), now_);
+    EXPECT_EQ(on_link_.size(), 0u) << row.description;
+  }
+  on_link_.LearnDhcp(*DhcpMessage::Parse(Reply("36040a000002 0104ffffff00 03040a000101")), now_);
+  EXPECT_EQ(on_link_.WhereIs(ParseIp("10.0.0.99"), now_), Where::kHere);
+  EXPECT_EQ(Router(false), absl::nullopt) << "it is not in the prefix";
+}
+
+constexpr char kForEver6[] = "8600000040000708000000000000000003044080ffffffffffffffff00000000fd000000000000000000000000000000";
+
+TEST_F(OnLinkTest, LifetimesAreAtMostADay) {
+  on_link_.LearnDhcp(*DhcpMessage::Parse(Reply("36040a000002 0104ffffff00 03040a000001 3304ffffffff")), now_);
+  Learn(Advertisement(kForEver6));
+  now_ += absl::Hours(23);
+  EXPECT_EQ(Router(false), ParseIp("10.0.0.1"));
+  EXPECT_EQ(on_link_.WhereIs(ParseIp("10.0.0.9"), now_), Where::kHere);
+  EXPECT_EQ(on_link_.WhereIs(ParseIp("fd00::9"), now_), Where::kHere);
+  now_ += absl::Hours(2);
+  EXPECT_EQ(Router(false), absl::nullopt);
+  EXPECT_EQ(on_link_.WhereIs(ParseIp("10.0.0.9"), now_), Where::kUnknown);
+  EXPECT_EQ(on_link_.WhereIs(ParseIp("fd00::9"), now_), Where::kUnknown);
+}
+
+// The operator's prefix or router of a family ends all learning of that family, also from the file of an older version.
+TEST_F(OnLinkTest, NothingIsLearnedForAConfiguredFamily) {
+  SavedTables old;
+  old.prefixes = {{ParseIp("10.1.0.0"), 16, absl::Hours(1)}, {ParseIp("fd01::"), 64, absl::Hours(1)}};
+  old.routers = {{ParseIp("10.0.0.66"), -1, absl::Hours(1)}, {ParseIp("fe80::66"), 1, absl::Hours(1)}};
+  const auto options = [](std::vector<Prefix> prefixes, std::vector<IpAddr> routers) {
+    Options options;
+    options.prefixes = std::move(prefixes);
+    options.routers = std::move(routers);
+    return options;
+  };
+  const struct {
+    Options options;
+    bool ipv6;
+  } kRows[] = {
+      {options({{ParseIp("10.9.0.0"), 24}}, {}), false},
+      {options({}, {ParseIp("10.9.0.1")}), false},
+      {options({{ParseIp("fd09::"), 64}}, {}), true},
+      {options({}, {ParseIp("fe80::9")}), true},
+  };
+  for (const auto& row : kRows) {
+    for (const bool before : {true, false}) {
+      on_link_ = OnLink(before ? Options() : row.options);
+      on_link_.Restore(old, now_);
+      on_link_.LearnDhcp(*DhcpMessage::Parse(Reply(kLease)), now_);
+      Learn(Advertisement(kForEver6));
+      if (before) on_link_.Change(row.options);
+      SavedTables saved;
+      on_link_.Save(now_, &saved);
+      EXPECT_EQ(saved.prefixes.size(), 2u);
+      for (const SavedPrefix& prefix : saved.prefixes) EXPECT_EQ(prefix.address.is_ipv6(), !row.ipv6);
+      EXPECT_EQ(saved.routers.size(), 2u);
+      for (const SavedRouter& router : saved.routers) EXPECT_EQ(router.ip.is_ipv6(), !row.ipv6);
+    }
+  }
+}
+
+// A file of an older version may have what a forger said to it.
+TEST_F(OnLinkTest, RestoresWhatItWouldLearn) {
+  SavedTables old;
+  old.prefixes = {{ParseIp("10.0.0.200"), 0, absl::InfiniteDuration()},
+                  {ParseIp("::"), 0, absl::InfiniteDuration()},
+                  {ParseIp("10.0.0.0"), 24, absl::InfiniteDuration()}};
+  old.routers = {{ParseIp("10.0.0.1"), -1, absl::InfiniteDuration()}, {ParseIp("255.255.255.255"), -1, absl::Hours(1)}};
+  on_link_.Restore(old, now_);
+  SavedTables saved;
+  on_link_.Save(now_, &saved);
+  EXPECT_EQ(saved.prefixes, (std::vector<SavedPrefix>{{ParseIp("10.0.0.0"), 24, absl::Hours(24)}}));
+  EXPECT_EQ(saved.routers, (std::vector<SavedRouter>{{ParseIp("10.0.0.1"), -1, absl::Hours(24)}}));
+}
+
+TEST_F(OnLinkTest, ShowsAndFlushesWhatItLearned) {
+  Options options;
+  options.prefixes = {{ParseIp("fd00::1:2:3:4"), 60}};
+  on_link_ = OnLink(options);
+  on_link_.LearnDhcp(*DhcpMessage::Parse(Reply(kLease)), now_);
+  using Source = OnLink::Row::Source;
+  const auto rows = on_link_.Dump(now_ + absl::Minutes(1));
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[0].prefix, (Prefix{ParseIp("fd00::"), 60}));
+  EXPECT_EQ(rows[0].source, Source::kConfigured);
+  EXPECT_EQ(rows[1].prefix, (Prefix{ParseIp("10.0.0.0"), 24}));
+  EXPECT_EQ(rows[1].source, Source::kDhcp);
+  EXPECT_EQ(rows[1].left, absl::Minutes(59));
+  EXPECT_EQ(rows[2].prefix, absl::nullopt);
+  EXPECT_EQ(rows[2].router, ParseIp("10.0.0.1"));
+  EXPECT_EQ(on_link_.Flush(), 2u);
+  EXPECT_EQ(on_link_.Dump(now_).size(), 1u) << "the configured one stays";
+  EXPECT_EQ(on_link_.WhereIs(ParseIp("10.0.0.9"), now_), Where::kUnknown);
 }
 
 TEST_F(OnLinkTest, ConfiguredOnesStay) {
@@ -159,12 +286,9 @@ TEST_F(OnLinkTest, ConfiguredOnesStay) {
   EXPECT_EQ(Router(true), ParseIp("fe80::1"));
 }
 
-// A host that invents prefixes or routers without end does not keep others out.
+// A host that invents prefixes or routers without end does not keep others out, nor displaces those of the other family.
 TEST_F(OnLinkTest, EvictsTheEntryHeardLongestAgo) {
-  Options options;
-  options.prefixes = {{ParseIp("fd00::"), 64}};
-  options.routers = {ParseIp("fe80::1")};
-  on_link_ = OnLink(options);
+  on_link_.LearnDhcp(*DhcpMessage::Parse(Reply(kLease)), now_);
   const auto prefix = [](int n) {
     return absl::StrCat("86000000400007080000000000000000", "03044080ffffffffffffffff00000000fd01000000000000",
                         "0000000000000000")
@@ -185,9 +309,9 @@ TEST_F(OnLinkTest, EvictsTheEntryHeardLongestAgo) {
   EXPECT_TRUE(here(0)) << "heard of all the time";
   EXPECT_EQ(Router(true, ParseIp(source(0))), ParseIp(source(0)));
   EXPECT_FALSE(here(1));
-  EXPECT_EQ(on_link_.WhereIs(ParseIp("fd00::1"), now_), Where::kHere) << "configured";
-  EXPECT_EQ(Router(true), ParseIp("fe80::1"));
-  EXPECT_EQ(on_link_.size(), 2 * Options().max_prefixes);
+  EXPECT_EQ(on_link_.WhereIs(ParseIp("10.0.0.9"), now_), Where::kHere);
+  EXPECT_EQ(Router(false), ParseIp("10.0.0.1"));
+  EXPECT_EQ(on_link_.size(), 2 * Options().max_prefixes + 2);
 }
 
 TEST_F(OnLinkTest, Bounded) {

@@ -11,6 +11,9 @@
 namespace eoib::translation {
 namespace {
 
+constexpr size_t kMostDhcpRequests = 1024;              // of each side
+constexpr absl::Duration kDhcpWait = absl::Minutes(1);  // RFC 2131 §4.1: a client repeats its request for about a minute
+
 // Whether an address can be a source: not a group's, not 255.255.255.255 (RFC 1122 §3.2.1.3, RFC 4291 §2.7).
 bool CanSend(const IpAddr& ip) { return !ip.IsMulticast() && !ip.ipv4().IsBroadcast(); }
 
@@ -23,7 +26,13 @@ PacketTranslation::PacketTranslation(TranslationState* state, Delivery* delivery
     : state_(*state),
       delivery_(*delivery),
       querier_(*querier),
-      errors_(state_.options.errors_per_second, state_.options.error_burst, state_.now) {}
+      errors_(state_.options.errors_per_second, state_.options.error_burst, state_.now),
+      dhcp_requests_{AgedTable<uint32_t, Nothing>(kMostDhcpRequests), AgedTable<uint32_t, Nothing>(kMostDhcpRequests)} {}
+
+void PacketTranslation::CopyFrom(const PacketTranslation& other) {
+  errors_ = other.errors_;
+  for (const bool from_ethernet : {false, true}) dhcp_requests_[from_ethernet].CopyFrom(other.dhcp_requests_[from_ethernet]);
+}
 
 // IGMP or MLD.
 template <typename Message, typename Packet>
@@ -213,20 +222,35 @@ void PacketTranslation::Heard(const IpAddr& group, bool wanted, bool from_ethern
   if (state_.groups.Report(group, wanted, state_.now)) querier_.QueryGroup(group, state_.now);
 }
 
-// RFC 2131 §4.1: servers and relays send from port 67 to a client, or to a relay of another link. Learn only from replies to
-// clients of this link: not from those to a relay, nor to a client behind a router that renews its lease.
 void PacketTranslation::LearnDhcp(const Ipv4Packet& packet, bool from_ethernet) {
-  if (packet.protocol != kProtocolUdp || packet.payload.size() < sizeof(be16) || !packet.fragment.IsWhole()) return;
-  if (ReadWire<be16>(packet.payload.data()).value() != kDhcpServerPort) return;
+  if (packet.protocol != kProtocolUdp || packet.payload.size() < 2 * sizeof(be16) || !packet.fragment.IsWhole()) return;
+  const uint16_t from = ReadWire<be16>(packet.payload.data()).value(), to = ReadWire<be16>(&packet.payload[2]).value();
+  // RFC 2131 §4.1: servers and relays send from port 67 to a client, or to a relay of another link.
+  const bool is_reply = from == kDhcpServerPort && to == kDhcpClientPort;
+  if (to != kDhcpServerPort && !is_reply) return;
   const absl::optional<UdpDatagram> datagram = ParseUdp(packet);
-  if (!datagram.has_value() || datagram->destination_port != kDhcpClientPort) return;
+  if (!datagram.has_value()) return;
   const absl::optional<DhcpMessage> message = DhcpMessage::Parse(datagram->payload);
-  if (!message.has_value() || message->fields().operation != BootpOperation::kReply) return;
-  const IpAddr client = packet.destination;
-  const bool here =
-      packet.destination.IsBroadcast() || state_.stations.FindByIp(client) != nullptr || state_.neighbors.Find(client);
-  if (here) state_.on_link.LearnDhcp(*message, state_.now);
-  if (!from_ethernet) LearnClient(message->fields(), packet.destination);
+  if (!message.has_value()) return;
+  if (is_reply) {
+    if (message->fields().operation == BootpOperation::kReply) LearnReply(*message, packet.destination, from_ethernet);
+  } else if (message->fields().operation == BootpOperation::kRequest) {
+    dhcp_requests_[from_ethernet].HearOrAdd(message->fields().transaction, state_.now);
+  }
+}
+
+// Learns only from replies to clients of this link that have asked: not from those to a relay, nor to a client behind a router
+// that renews its lease. The client or the server is on IPoIB, so an Ethernet host cannot play both.
+void PacketTranslation::LearnReply(const DhcpMessage& reply, Ipv4Addr destination, bool from_ethernet) {
+  const auto asked = [&](bool ethernet) {
+    const auto* const request = dhcp_requests_[ethernet].Find(reply.fields().transaction);
+    return request != nullptr && state_.now - request->heard <= kDhcpWait;
+  };
+  if (!asked(false) && (from_ethernet || !asked(true))) return state_.counters.Add(Event::kUnaskedDhcp);
+  const IpAddr client = destination;
+  const bool here = destination.IsBroadcast() || state_.stations.FindByIp(client) != nullptr || state_.neighbors.Find(client);
+  if (here) state_.on_link.LearnDhcp(reply, state_.now);
+  if (!from_ethernet && asked(true)) LearnClient(reply.fields(), destination);
 }
 
 // A server that ignores the broadcast flag sends to the address that the client will have, and the client cannot answer ARP

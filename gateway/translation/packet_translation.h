@@ -11,6 +11,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "gateway/ipoib/interface.h"
+#include "gateway/translation/aged_table.h"
 #include "gateway/translation/counters.h"
 #include "gateway/translation/delivery.h"
 #include "gateway/translation/querier.h"
@@ -37,7 +38,7 @@ class PacketTranslation {
   Drop Ipv6FromIpoib(const ipoib::Packet& packet);
 
   // See Translator.
-  void CopyFrom(const PacketTranslation& other) { errors_ = other.errors_; }
+  void CopyFrom(const PacketTranslation& other);
 
  private:
   // A packet from Ethernet, for both IP versions.
@@ -69,12 +70,17 @@ class PacketTranslation {
   Drop LearnGroups(const Packet& packet, int no_suppression, bool from_ethernet);
   void Heard(const IpAddr& group, bool wanted, bool from_ethernet);
   void LearnDhcp(const Ipv4Packet& packet, bool from_ethernet);
+  void LearnReply(const DhcpMessage& reply, Ipv4Addr destination, bool from_ethernet);
   void LearnClient(const DhcpFields& reply, Ipv4Addr destination);
 
   TranslationState& state_;
   Delivery& delivery_;
   Querier& querier_;
   TokenBucket errors_;
+  // Transactions of the DHCP clients of each side (from Ethernet: true). A host that invents them displaces its own side's
+  // only.
+  struct Nothing {};
+  AgedTable<uint32_t, Nothing> dhcp_requests_[2];
 };
 
 }  // namespace eoib::translation

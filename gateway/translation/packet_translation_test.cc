@@ -354,34 +354,101 @@ TEST_F(PacketTranslationTest, DhcpOfEthernetClientsIsAnsweredByBroadcast) {
   EXPECT_EQ(One().destination, HostMac(5));
 }
 
-// DHCP replies for another link do not hold here.
-TEST_F(PacketTranslationTest, DhcpTeachesOfThisLinkOnly) {
-  const auto ack = [](Ipv4Addr to, uint16_t port, Ipv4Addr relay, uint8_t subnet) {
+class DhcpTest : public PacketTranslationTest {
+ protected:
+  // A client's broadcast request of transaction `xid`.
+  static Bytes Request(uint32_t xid) {
+    Bytes message(236);
+    message[0] = 1, message[1] = 1, message[2] = 6;
+    WriteWire(be32(xid), &message[4]);
+    const Bytes options = FromHex("63825363 350103 ff");
+    message.insert(message.end(), options.begin(), options.end());
+    return Datagram(Ipv4Addr(), 68, Ipv4Addr::Broadcast(), 67, message);
+  }
+  // An acknowledgement of 10.0.`subnet`.7/24, with the router 10.0.`subnet`.1.
+  static Bytes Ack(uint32_t xid, Ipv4Addr from, Ipv4Addr to, uint16_t port, Ipv4Addr relay, uint8_t subnet) {
     Bytes message(236);
     message[0] = 2, message[1] = 1, message[2] = 6;
+    WriteWire(be32(xid), &message[4]);
     HostMac(7).ToWire(&message[28]);
     WriteWire(be32(to.IsBroadcast() ? 0 : to.value()), &message[12]);
     message[16] = 10, message[18] = subnet, message[19] = 7;
     WriteWire(be32(relay.value()), &message[24]);
-    Bytes options = FromHex("63825363 350105 0104ffffff00 03040a000001 33040000ffff ff");
-    options[18] = subnet;
+    Bytes options = FromHex("63825363 350105 0104ffffff00 03040a000001 33040000ffff 36040a000065 ff");
+    options[17] = subnet;
     message.insert(message.end(), options.begin(), options.end());
+    return Datagram(from, 67, to, port, message);
+  }
+  static Bytes Datagram(Ipv4Addr source, uint16_t from, Ipv4Addr destination, uint16_t to, const Bytes& message) {
     Bytes packet(kUdp4HeadersSize + message.size());
-    BuildUdp4({PeerIp(1), to, 67, port}, message, absl::MakeSpan(packet));
+    BuildUdp4({source, destination, from, to}, message, absl::MakeSpan(packet));
     return packet;
+  }
+  void HostBroadcasts(int n, const Bytes& packet) {
+    FromEthernet(Frame(MacAddr::Broadcast(), HostMac(n), kEtherTypeIpv4, packet));
+    sink_.Take();
+  }
+  void PeerBroadcasts(int n, const Bytes& packet) {
+    FromIpoib(IpoibType::kIpv4, packet, PeerAddr(n), true);
+    sink_.Take();
+  }
+  OnLink::Where WhereIs(const char* ip) const { return translator_.state().on_link.WhereIs(Ip4(ip), clock_.Now()); }
+};
+
+// DHCP replies for another link do not hold here.
+TEST_F(DhcpTest, TeachesOfThisLinkOnly) {
+  const auto ack = [](Ipv4Addr to, uint16_t port, Ipv4Addr relay, uint8_t subnet) {
+    return Ack(1, PeerIp(1), to, port, relay, subnet);
   };
   Introduce(1, 1);
-  const auto where = [this](const char* ip) { return translator_.state().on_link.WhereIs(Ip4(ip), clock_.Now()); };
+  HostBroadcasts(1, Request(1));
   PeerSends(1, ack(Ip4("10.0.3.1"), 67, Ip4("10.0.3.1"), 3));  // to the relay of another link
   PeerSends(1, ack(Ip4("10.0.4.7"), 68, Ipv4Addr(), 4));       // to a client there that renews
-  EXPECT_EQ(where("10.0.3.9"), OnLink::Where::kUnknown);
-  EXPECT_EQ(where("10.0.4.9"), OnLink::Where::kUnknown);
+  EXPECT_EQ(WhereIs("10.0.3.9"), OnLink::Where::kUnknown);
+  EXPECT_EQ(WhereIs("10.0.4.9"), OnLink::Where::kUnknown);
   EXPECT_FALSE(translator_.state().neighbors.Find(Ip4("10.0.4.7")).has_value()) << "it is not here";
   PeerSends(1, ack(HostIp(1), 68, Ipv4Addr(), 5));
-  EXPECT_EQ(where("10.0.5.9"), OnLink::Where::kHere) << "to a host of this link";
+  EXPECT_EQ(WhereIs("10.0.5.9"), OnLink::Where::kHere) << "to a host of this link";
   // A relay's own address on this link is in the reply that it forwards to the client (RFC 1542 §4.1.2).
-  FromIpoib(IpoibType::kIpv4, ack(Ipv4Addr::Broadcast(), 68, PeerIp(1), 6), PeerAddr(1), true);
-  EXPECT_EQ(where("10.0.6.9"), OnLink::Where::kHere) << "to all";
+  PeerBroadcasts(1, ack(Ipv4Addr::Broadcast(), 68, PeerIp(1), 6));
+  EXPECT_EQ(WhereIs("10.0.6.9"), OnLink::Where::kHere) << "to all";
+  sink_.Take();
+}
+
+// A host cannot make the gateway believe a prefix by a reply alone, nor by playing the client as well.
+TEST_F(DhcpTest, TeachesOnlyAClientThatAsked) {
+  Introduce(1, 1);
+  const auto from_host = [](uint32_t xid) { return Ack(xid, HostIp(1), Ipv4Addr::Broadcast(), 68, Ipv4Addr(), 0); };
+  HostBroadcasts(1, from_host(1));
+  EXPECT_EQ(WhereIs("10.0.0.9"), OnLink::Where::kUnknown) << "no request";
+  HostBroadcasts(1, Request(1));
+  HostBroadcasts(1, from_host(1));
+  EXPECT_EQ(WhereIs("10.0.0.9"), OnLink::Where::kUnknown) << "client and server are Ethernet hosts";
+  PeerBroadcasts(1, Request(2));
+  HostBroadcasts(1, from_host(3));
+  EXPECT_EQ(WhereIs("10.0.0.9"), OnLink::Where::kUnknown) << "another transaction";
+  Advance(absl::Seconds(61));
+  HostBroadcasts(1, from_host(2));
+  EXPECT_EQ(WhereIs("10.0.0.9"), OnLink::Where::kUnknown) << "too late";
+  EXPECT_EQ((*this)[Event::kUnaskedDhcp], 4u);
+  PeerBroadcasts(1, Request(2));
+  for (uint32_t xid = 100; xid < 5000; ++xid) HostBroadcasts(1, Request(xid));
+  HostBroadcasts(1, from_host(2));
+  EXPECT_EQ(WhereIs("10.0.0.9"), OnLink::Where::kHere) << "an Ethernet host's requests displace no IPoIB host's";
+}
+
+// An IPoIB host cannot place an address at a MAC address by a reply that no Ethernet client has asked for.
+TEST_F(DhcpTest, UnaskedReplyNamesNoClient) {
+  Introduce(1, 1);
+  const Bytes reply = Ack(1, PeerIp(1), Ip4("10.0.0.7"), 68, Ipv4Addr(), 0);
+  Bytes fresh = reply;
+  WriteWire(be32(0), &fresh[kUdp4HeadersSize + 12]);
+  ASSERT_TRUE(WriteChecksum(absl::MakeSpan(fresh)));
+  PeerSends(1, fresh);
+  EXPECT_EQ(translator_.state().neighbors.Find(Ip4("10.0.0.7")), absl::nullopt);
+  HostBroadcasts(7, Request(1));
+  PeerSends(1, fresh);
+  EXPECT_EQ(translator_.state().neighbors.Find(Ip4("10.0.0.7")), HostMac(7));
   sink_.Take();
 }
 

@@ -177,7 +177,7 @@ TEST_F(RestartTest, RoutersAndPrefixesAreKnownAgain) {
   Introduce(1, 1);
   OnLink& link = const_cast<TranslationState&>(translator_.state()).on_link;
   SavedTables learned;
-  learned.prefixes = {{HostIp(0), 24, absl::Hours(2)}, {HostIp6(0), 64, absl::InfiniteDuration()}};
+  learned.prefixes = {{HostIp(0), 24, absl::Hours(2)}, {HostIp6(0), 64, absl::Hours(20)}};
   learned.routers = {{HostIp(1), 0, absl::Hours(1)}, {HostIp6(1), 1, absl::Hours(1)}};
   link.Restore(learned, clock_.Now());
   const SavedTables saved = translator_.Save();
@@ -195,6 +195,27 @@ TEST_F(RestartTest, RoutersAndPrefixesAreKnownAgain) {
     ASSERT_EQ(outputs.size(), 1u);
     EXPECT_EQ(outputs[0].destination, HostMac(1));
   }
+}
+
+// A file of a version that believed claims of addresses beyond the configured prefixes.
+TEST_F(RestartTest, ForgetsAddressesBeyondTheConfiguredPrefixes) {
+  Introduce(1, 1);
+  HostClaims(1, Ip4("8.8.8.8"));
+  PeerClaims(1, Ip4("8.8.4.4"));
+  const SavedTables saved = translator_.Save();
+  EXPECT_EQ(saved.neighbors.size(), 3u);
+  Options options;
+  options.prefixes = {{HostIp(0), 24}};
+  SinkForTest sink;
+  Translator again(QuietOptions(options), &clock_, &sink);
+  again.Restore(saved);
+  EXPECT_EQ(again.state().neighbors.Find(Ip4("8.8.8.8")), absl::nullopt);
+  EXPECT_EQ(again.state().stations.FindByIp(Ip4("8.8.4.4")), nullptr);
+  EXPECT_EQ(again.state().neighbors.size(), 2u);
+  EXPECT_EQ(again.state().stations.ips(), 2u);
+  translator_.Change(QuietOptions(options));
+  EXPECT_EQ(translator_.state().neighbors.size(), 2u) << "the same when they are configured later";
+  EXPECT_EQ(translator_.state().stations.ips(), 2u);
 }
 
 // Hosts that talk to each other revalidate by unicast, which a gateway that stands by does not hear.

@@ -94,6 +94,14 @@ bool Stations::Forget(const IpoibAddress& address) {
   return true;
 }
 
+void Stations::ForgetIps(absl::FunctionRef<bool(const IpAddr&)> goes) {
+  std::vector<IpAddr> gone;
+  ips_.ForEach([&](const auto& entry) {
+    if (goes(entry.key)) gone.push_back(entry.key);
+  });
+  for (const IpAddr& ip : gone) ForgetIp(ip);
+}
+
 void Stations::Expire(absl::Time now) {
   while (const auto* const ip = ips_.SilentSince(now - options_.station_age)) ForgetIp(IpAddr(ip->key));
   while (const auto* const station = stations_.SilentSince(now - options_.station_age)) Remove(StationId(station->key));

@@ -79,6 +79,8 @@ class Stations {
 
   // Forgets the station at an address; false if there is none.
   bool Forget(const IpoibAddress& address);
+  // Forgets the addresses for which `goes` is true; their stations stay.
+  void ForgetIps(absl::FunctionRef<bool(const IpAddr&)> goes);
   // Forgets stations and addresses that have been silent for station_age.
   void Expire(absl::Time now);
   absl::Time NextExpiry() const;

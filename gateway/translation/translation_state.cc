@@ -26,12 +26,23 @@ void TranslationState::Change(const Options& changed) {
   stations.Change(changed);
   neighbors.Change(changed);
   on_link.Change(changed);
+  ForgetBeyond();
   ipoib_limiter.Change(changed, now);
   ethernet_limiter.Change(changed, now);
 }
 
+// Entries that came before a prefix was learned stay: else an advertisement with an invented prefix would end all connections.
+void TranslationState::ForgetBeyond() {
+  const auto beyond = [this](const IpAddr& ip) {
+    return on_link.IsConfigured(ip.is_ipv6()) && on_link.WhereIs(ip, now) == OnLink::Where::kBeyond;
+  };
+  neighbors.ForgetIf([&](const IpAddr& ip, MacAddr) { return beyond(ip); });
+  stations.ForgetIps(beyond);
+}
+
 void TranslationState::LearnNeighbor(const IpAddr& ip, MacAddr mac, Neighbors::Claim claim) {
   if (!ip.CanBeHost() || CheckEthernetSource(mac) != Drop::kNone) return;
+  if (IsBeyond(ip)) return counters.Add(Event::kIgnoredClaims);
   neighbors.Learn(ip, mac, claim, now);
   ethernet_limiter.Heard(ip);
   Release(ip, mac);
@@ -40,8 +51,10 @@ void TranslationState::LearnNeighbor(const IpAddr& ip, MacAddr mac, Neighbors::C
 const Station* TranslationState::LearnStation(const IpoibAddress& address, const IpAddr& ip, Stations::Claim claim) {
   const auto taken = [this](MacAddr mac) { return mac == own_mac; };
   const uint64_t known = counters[Event::kLearnedStations];
+  const bool beyond = IsBeyond(ip);
+  if (beyond && claim != Stations::Claim::kProbe) counters.Add(Event::kIgnoredClaims);
   const Station* const station =
-      ip.CanBeHost() ? stations.HearClaim(address, ip, claim, now, taken) : stations.Hear(address, now, taken);
+      ip.CanBeHost() && !beyond ? stations.HearClaim(address, ip, claim, now, taken) : stations.Hear(address, now, taken);
   // The active gateway sends frames from this MAC address. A gateway that stands by may have taken it for an Ethernet host's
   // before it heard the station.
   if (counters[Event::kLearnedStations] != known) neighbors.ForgetMac(station->mac);

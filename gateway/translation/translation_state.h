@@ -32,9 +32,14 @@ class TranslationState final : private Neighbors::Observer {
   // See Translator.
   void Change(const Options& changed);
 
-  // An Ethernet host at `mac` has `ip`. Ignored if one of them cannot be a host's.
+  // Forgets the hosts' addresses beyond the configured prefixes. Requires that `now` is set.
+  void ForgetBeyond();
+
+  // An Ethernet host at `mac` has `ip`. Ignored if one of them cannot be a host's, or if `ip` is beyond the link: a claim of
+  // such an address would take its traffic from the router.
   void LearnNeighbor(const IpAddr& ip, MacAddr mac, Neighbors::Claim claim);
-  // An IPoIB host is at `address`, and claims `ip` if that CanBeHost(). Requires CheckStationAddress(address) == kNone.
+  // An IPoIB host is at `address`, and claims `ip` if that CanBeHost() and is not beyond the link. Requires
+  // CheckStationAddress(address) == kNone.
   const Station* LearnStation(const IpoibAddress& address, const IpAddr& ip, Stations::Claim claim);
   // kNone if a station can have the address; else why to drop its packet: kLoop, kMalformed or kOtherGateway.
   Drop CheckStationAddress(const IpoibAddress& address) const;
@@ -80,6 +85,7 @@ class TranslationState final : private Neighbors::Observer {
   void OnNeighbor(const IpAddr& ip) override;
   void OnNeighborGone(const IpAddr& ip) override;
   void Release(const IpAddr& ip, MacAddr mac);
+  bool IsBeyond(const IpAddr& ip) const { return on_link.WhereIs(ip, now) == OnLink::Where::kBeyond; }
   Drop MaySolicit(const IpAddr& target, MacAddr requester, bool probe, absl::Time there, absl::Time here,
                   SolicitationLimiter* limits) const;
 

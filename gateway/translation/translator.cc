@@ -247,6 +247,7 @@ void Translator::Restore(const SavedTables& saved) {
   state_.now = state_.clock->Now();
   state_.neighbors.Restore(saved.neighbors, state_.now);
   state_.stations.Restore(saved.stations, state_.now, [this](MacAddr mac) { return state_.neighbors.HasMac(mac); });
+  state_.ForgetBeyond();
   state_.on_link.Restore(saved, state_.now);
   const auto note = [this](const SavedIp& ip) {
     if (ip.router && ip.ip.is_ipv6()) state_.NoteRouter(ip.ip.ipv6(), true);

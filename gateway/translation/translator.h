@@ -90,6 +90,9 @@ class Translator {
 
   const Counters& counters() const { return state_.counters; }
   std::vector<NeighborRow> Dump() const;
+  std::vector<OnLink::Row> Routes() const { return state_.on_link.Dump(state_.clock->Now()); }
+  // Forgets learned prefixes and routers; returns their number.
+  size_t FlushRoutes() { return state_.on_link.Flush(); }
   // Sizes of tables, for tests and `show`.
   const TranslationState& state() const { return state_; }
 

@@ -244,6 +244,61 @@ TEST_F(RouterTest, HostsBeyondTheLinkAreBehindIt) {
   EXPECT_EQ(SolicitationLimiter().size(), 0u) << "IPv6 has no prefix here: tried as a neighbour";
 }
 
+// A host that claims an address beyond the link gets none of its traffic, nor keeps it from the router.
+TEST_F(RouterTest, ClaimsOfAddressesBeyondTheLinkDoNothing) {
+  Introduce(1, 1);
+  Introduce(2, 2);
+  TheRouterSpeaks();
+  const Ipv4Addr remote = Ip4("192.0.2.1");
+  HostClaims(2, remote);
+  FromEthernet(Frame(PeerMac(1), HostMac(2), kEtherTypeArp,
+                     ArpBytes(EthernetArp{ArpOperation::kReply, HostMac(2), remote, PeerMac(1), PeerIp(1)})));
+  PeerClaims(2, remote);
+  FromIpoib(IpoibType::kArp, ArpBytes(IpoibArp{ArpOperation::kReply, PeerAddr(2), remote, kLinkForTest.own, HostIp(1)}),
+            PeerAddr(2), false);
+  EXPECT_EQ((*this)[Event::kIgnoredClaims], 4u);
+  EXPECT_EQ(translator_.state().neighbors.Find(remote), absl::nullopt);
+  sink_.Take();
+  PeerSends(1, Udp4(PeerIp(1), remote));
+  const auto outputs = sink_.Take();
+  ASSERT_EQ(outputs.size(), 1u);
+  EXPECT_EQ(outputs[0].destination, HostMac(9));
+  EXPECT_NE(translator_.state().stations.FindByAddress(PeerAddr(2)), nullptr) << "the station itself is known";
+}
+
+// Link-local addresses are on each link, and the other family has no prefix here.
+TEST_F(RouterTest, OtherClaimsAreBelieved) {
+  HostClaims(1, Ip4("169.254.3.4"));
+  EXPECT_EQ(translator_.state().neighbors.Find(Ip4("169.254.3.4")), HostMac(1));
+  for (const char* const ip : {"fe80::7", "2001:db8::7"}) {
+    Bytes packet;
+    BuildAdvertisement(Ip6(ip), false, HostMac(1), &packet);
+    FromEthernet(Frame(GroupMac(kAllNodes), HostMac(1), kEtherTypeIpv6, packet));
+    EXPECT_EQ(translator_.state().neighbors.Find(Ip6(ip)), HostMac(1)) << ip;
+  }
+  HostClaims(2, Ipv4Addr());
+  EXPECT_EQ((*this)[Event::kIgnoredClaims], 0u) << "a probe claims nothing";
+}
+
+class Router6Test : public RouterTest {
+ protected:
+  Router6Test() : RouterTest({{HostIp6(0), 64}}) {}
+};
+
+TEST_F(Router6Test, Ipv6ClaimsBeyondTheLinkDoNothing) {
+  const Ipv6Addr remote = Ip6("2001:db8::7");
+  Bytes packet;
+  BuildAdvertisement(remote, false, HostMac(1), &packet);
+  FromEthernet(Frame(GroupMac(kAllNodes), HostMac(1), kEtherTypeIpv6, packet));
+  BuildSolicitation(remote, HostMac(1), PeerIp6(1), false, &packet);
+  FromEthernet(Frame(GroupMac(SolicitedNodeGroup(PeerIp6(1))), HostMac(1), kEtherTypeIpv6, packet));
+  BuildAdvertisement(remote, false, PeerAddr(1), &packet);
+  FromIpoib(IpoibType::kIpv6, packet, PeerAddr(1), true);
+  EXPECT_EQ((*this)[Event::kIgnoredClaims], 3u);
+  EXPECT_EQ(translator_.state().neighbors.Find(remote), absl::nullopt);
+  EXPECT_EQ(translator_.state().stations.FindByIp(remote), nullptr);
+}
+
 TEST_F(RouterTest, SolicitsTheRouterItself) {
   Introduce(1, 1);
   PeerSends(1, Udp4(PeerIp(1), Ip4("192.0.2.1")));

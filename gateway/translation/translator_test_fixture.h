@@ -149,6 +149,15 @@ class TranslatorTest : public testing::Test {
     const IpoibAddress from = address.value_or(PeerAddr(n));
     FromIpoib(IpoibType::kArp, ArpBytes(IpoibArp{ArpOperation::kRequest, from, PeerIp(n), IpoibAddress(), target}), from, true);
   }
+  // The host says by gratuitous ARP that it has `ip`.
+  void HostClaims(int n, Ipv4Addr ip) {
+    FromEthernet(Frame(MacAddr::Broadcast(), HostMac(n), kEtherTypeArp,
+                       ArpBytes(EthernetArp{ArpOperation::kRequest, HostMac(n), ip, MacAddr(), ip})));
+  }
+  void PeerClaims(int n, Ipv4Addr ip) {
+    const IpoibArp arp{ArpOperation::kRequest, PeerAddr(n), ip, IpoibAddress(), ip};
+    FromIpoib(IpoibType::kArp, ArpBytes(arp), PeerAddr(n), true);
+  }
   // Makes the gateway learn both hosts' IPv4 and IPv6 addresses; clears the recorded outputs.
   void Introduce(int host, int peer) {
     HostAsks(host, HostIp(host));
