@@ -66,6 +66,19 @@ Json RowJson(const NeighborRow& row) {
           {"state", StateName(row.state)}};
 }
 
+Json RouteJson(const translation::OnLink::Row& row) {
+  constexpr const char* kSources[] = {"configured", "dhcp", "ra"};
+  Json json = {{"source", kSources[static_cast<size_t>(row.source)]}};
+  if (row.prefix.has_value()) {
+    json["to"] = absl::StrCat(row.prefix->address.ToString(), "/", row.prefix->length);
+  } else {
+    json["to"] = "default";
+    json["via"] = row.router.ToString();
+  }
+  if (row.left != absl::InfiniteDuration()) json["left_s"] = absl::ToInt64Seconds(row.left);
+  return json;
+}
+
 }  // namespace
 
 void Gateways::Remove(Gateway* gateway) { std::erase(all_, gateway); }
@@ -244,6 +257,25 @@ absl::StatusOr<Json> Gateway::ShowNeighbors(absl::Time deadline) {
   Json json = {{"name", config_.name}, {"addresses", Json::array()}};
   for (const NeighborRow& row : rows_) json["addresses"].push_back(RowJson(row));
   return json;
+}
+
+absl::StatusOr<Json> Gateway::ShowRoutes(absl::Time deadline) {
+  std::vector<translation::OnLink::Row> rows;
+  const absl::Status asked =
+      port_->PostAndWait([&rows](const GatewayPort::TaskContext& context) { rows = context.translator->Routes(); }, deadline);
+  if (!asked.ok()) return asked;
+  Json json = {{"name", config_.name}, {"routes", Json::array()}};
+  for (const translation::OnLink::Row& row : rows) json["routes"].push_back(RouteJson(row));
+  return json;
+}
+
+absl::StatusOr<Json> Gateway::FlushRoutes(absl::Time deadline) {
+  size_t flushed = 0;
+  const absl::Status asked = port_->PostAndWait(
+      [&flushed](const GatewayPort::TaskContext& context) { flushed = context.translator->FlushRoutes(); }, deadline);
+  if (!asked.ok()) return asked;
+  SaveSoon();
+  return Json{{"name", config_.name}, {"flushed", flushed}};
 }
 
 Json Gateway::Groups() const { return {{"name", config_.name}, {"groups", link_->GroupsJson()}}; }

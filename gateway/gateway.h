@@ -72,6 +72,9 @@ class Gateway {
   // Text for the operator. kDeadlineExceeded if the worker has not answered by `deadline`, a time of day.
   absl::StatusOr<Json> Show(absl::Time deadline);
   absl::StatusOr<Json> ShowNeighbors(absl::Time deadline);
+  absl::StatusOr<Json> ShowRoutes(absl::Time deadline);
+  // Forgets learned prefixes and routers, also in the file.
+  absl::StatusOr<Json> FlushRoutes(absl::Time deadline);
   absl::StatusOr<Json> Stats(absl::Time deadline);
   absl::StatusOr<Json> Drops(absl::Time deadline);
   // Runs `read` on the worker, which has the counters, and waits for it until `deadline`, a time of day.
@@ -100,7 +103,7 @@ class Gateway {
   const Context context_;
   const std::string file_;  // of the tables
   std::unique_ptr<ipoib::Link> link_;
-  GatewayPort* port_ = nullptr;  // owned by the vPort, which destroys it before the gateway
+  GatewayPort* port_ = nullptr;                 // owned by the vPort, which destroys it before the gateway
   std::vector<translation::NeighborRow> rows_;  // the last ones for the operator
   absl::Time rows_at_ = absl::InfinitePast();
   bool save_failed_ = false;

@@ -71,6 +71,21 @@ std::string NeighborsText(const Json& gateway) {
   return text;
 }
 
+std::string RoutesText(const Json& gateway) {
+  std::string text = absl::StrCat("gateway ", TextOf(gateway, "name"), ": ", gateway["routes"].size(), " routes\n");
+  for (const Json& row : gateway["routes"]) {
+    const std::string via = row.contains("via") ? absl::StrCat("default via ", TextOf(row, "via")) : TextOf(row, "to");
+    absl::StrAppendFormat(&text, "  %-51s  %s", via, TextOf(row, "source"));
+    if (row.contains("left_s")) absl::StrAppend(&text, ", expires in ", TextOf(row, "left_s"), "s");
+    text += "\n";
+  }
+  return text;
+}
+
+std::string FlushText(const Json& gateway) {
+  return absl::StrCat("gateway ", TextOf(gateway, "name"), ": ", TextOf(gateway, "flushed"), " routes flushed\n");
+}
+
 // Of the gateway, and of its IPoIB link.
 std::string TwoParts(const Json& gateway, const std::string& own, const std::string& link) {
   const std::string name = TextOf(gateway, "name");
@@ -114,6 +129,12 @@ void RegisterGatewayCommands(const Gateways* gateways, CommandRegistry* registry
       "neigh/show", "the hosts of both sides, with the addresses under which the other side knows them",
       [](Gateway* gateway, absl::Time deadline) { return gateway->ShowNeighbors(deadline); }, NeighborsText);
   add(
+      "route/show", "the prefixes of the subnet and the routers to other networks, configured and learned",
+      [](Gateway* gateway, absl::Time deadline) { return gateway->ShowRoutes(deadline); }, RoutesText);
+  const Reader flush = [](Gateway* gateway, absl::Time deadline) { return gateway->FlushRoutes(deadline); };
+  registry->Register(
+      {"gateway/route/flush", "GATEWAY", "forget learned prefixes and routers", 1, 1, ForGateways(gateways, flush, FlushText)});
+  add(
       "groups", "multicast groups of the IPoIB link that the gateway is in",
       [](Gateway* gateway, absl::Time) { return gateway->Groups(); },
       [](const Json& gateway) { return ipoib::GroupsText(gateway["groups"]); });
@@ -127,7 +148,8 @@ void RegisterGatewayCommands(const Gateways* gateways, CommandRegistry* registry
                       "what the gateway would do with a packet, which is given in hexadecimal, without doing it", 3, 5,
                       [gateways](const CommandRegistry::Arguments& arguments) { return Trace(*gateways, arguments); }});
   // Not gateway/trace: the worker copies all its tables for it.
-  registry->MarkReadOnly({"gateway/show", "gateway/neigh/show", "gateway/groups", "gateway/stats", "gateway/drops"});
+  registry->MarkReadOnly(
+      {"gateway/show", "gateway/neigh/show", "gateway/route/show", "gateway/groups", "gateway/stats", "gateway/drops"});
 }
 
 }  // namespace eoib::gateway

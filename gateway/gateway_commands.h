@@ -1,4 +1,5 @@
-// Commands of the control socket for gateways: gateway/show, neigh/show, groups, stats, drops, trace.
+// Commands of the control socket for gateways: gateway/show, neigh/show, route/show, route/flush, groups, stats, drops,
+// trace.
 #ifndef EOIB_GATEWAY_GATEWAY_COMMANDS_H_
 #define EOIB_GATEWAY_GATEWAY_COMMANDS_H_
 

@@ -2,12 +2,14 @@
 #include "gateway/gateway.h"
 
 #include <cstring>
+#include <fstream>
 #include <regex>
 #include <string>
 
 #include "gateway/gateway_test_fixture.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "vswitch/base/file.h"
 #include "vswitch/base/hex_for_test.h"
 #include "vswitch/wire/ethernet.h"
 #include "vswitch/wire/ib/sa_mad.h"
@@ -174,6 +176,26 @@ TEST_F(GatewayPathTest, ARestartedGatewayKnowsItsHosts) {
   }));
   EXPECT_NE(now, before);
   EXPECT_EQ(now.gid(), before.gid());
+}
+
+// What a forger said to an older version, for ever, is in the file. A configured family does not use it, the other one in
+// bounds.
+TEST_F(GatewayPathTest, ShowsAndFlushesRoutesOfTheFile) {
+  directories_.push_back(std::make_unique<TempDir>());
+  const std::string state = directories_.back()->path(), file = state + "/gateway-gw0.json";
+  std::ofstream(file) << R"({"version": 1, "stations": [], "neighbors": [],
+    "prefixes": [{"ip": "10.0.0.200", "length": 0, "until": "for ever"}, {"ip": "10.0.0.0", "length": 8, "until": "for ever"},
+                 {"ip": "fd00::", "length": 64, "until": "for ever"}],
+    "routers": [{"ip": "10.0.0.66", "preference": -1, "until": "for ever"}]})";
+  gateway_ = AddGateway("gw", kOneGateway, state);
+  ASSERT_TRUE(Until([this] { return gateway_->Active(); }));
+  const std::string routes = gateway_->ReadOnlyCommand("gateway/route/show");
+  EXPECT_THAT(routes, testing::MatchesRegex("gateway gw0: 2 routes\n  10.0.0.0/24 +configured\n"
+                                            "  fd00::/64 +ra, expires in [0-9]+s\n"));
+  EXPECT_THAT(gateway_->ReadOnlyCommand("gateway/route/flush", {"gw0"}), HasSubstr("error: "));
+  EXPECT_EQ(gateway_->Command("gateway/route/flush", {"gw0"}), "gateway gw0: 1 routes flushed\n");
+  EXPECT_THAT(gateway_->Command("gateway/route/show"), Not(HasSubstr("fd00::")));
+  EXPECT_TRUE(Until([&] { return !absl::StrContains(*ReadFile(file, kMaxTableFile), "\"fd00::\""); }));
 }
 
 // An MLDv1 report (131) or done (132) of an Ethernet host for `group` (RFC 2710 §3).

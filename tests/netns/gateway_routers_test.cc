@@ -9,6 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
+#include "tests/lab/frames.h"
+#include "tests/lab/packet_socket.h"
 #include "tests/lab/servers.h"
 #include "tests/netns/gateway_test_fixture.h"
 #include "vswitch/wire/ip/ip_address.h"
@@ -16,6 +18,8 @@
 namespace eoib::lab {
 namespace {
 
+// IPv4 is configured, IPv6 is learned.
+constexpr char kPrefix4[] = "prefixes = [\"10.0.0.0/24\"]\n";
 // Addresses of the router outside the subnet: packets for them must go through the router.
 constexpr char kElsewhere4[] = "192.0.2.1", kElsewhere6[] = "2001:db8:2::1";
 
@@ -76,7 +80,7 @@ class GatewayRouterTest : public GatewayTest {
 // Packets from IPoIB hosts do not name their next hop. The gateway learned the IPv6 router from its advertisements, and has
 // the IPv4 router from its configuration.
 TEST_F(GatewayRouterTest, IpoibHostsReachNetworkBehindEthernetRouter) {
-  AddHosts(1, 1, absl::StrCat("routers = [\"", Address(1), "\"]\n", kPrefixes));
+  AddHosts(1, 1, absl::StrCat("routers = [\"", Address(1), "\"]\n", kPrefix4));
   StartCapture();
   MakeRouter(ethernet_host(1), "v1");
   ExpectDefaultRoute(ipoib_host(1));
@@ -85,6 +89,35 @@ TEST_F(GatewayRouterTest, IpoibHostsReachNetworkBehindEthernetRouter) {
   ipoib_host(1)->MustIp(absl::StrCat("route add default via ", Address(1), " dev ib0"));
   ExpectPing(ipoib_host(1), kElsewhere4);
   ExpectCaptureDecodes(10);
+}
+
+// A guest says that everything is on the link, that it is the router, and that it has the address of a remote host.
+TEST_F(GatewayRouterTest, GuestCannotTakeRoutedTraffic) {
+  AddHosts(2, 1, absl::StrCat("routers = [\"", Address(1), "\"]\n", kPrefix4));
+  ethernet_host(1)->AddAddress("lo", absl::StrCat(kElsewhere4, "/32"));
+  ipoib_host(1)->MustIp(absl::StrCat("route add default via ", Address(1), " dev ib0"));
+  ExpectToReach(ipoib_host(1), kElsewhere4);
+
+  Host* const guest = ethernet_host(2);
+  const MacAddr mac = Mac(guest->Mac("v1"));
+  PacketSocket socket(guest, "v1");
+  // DHCPACK of 10.0.0.200/0 for ever; the server and router is the guest.
+  Bytes ack(236);
+  ack[0] = 2, ack[1] = 32, ack[7] = 1, ack[16] = 10, ack[19] = 200;
+  const Bytes options = {0x63, 0x82, 0x53, 0x63, 53, 1,  5, 1, 4, 0,  0, 0,    0,    54,   4,    10,
+                         0,    0,    2,    3,    4,  10, 0, 0, 2, 51, 4, 0xff, 0xff, 0xff, 0xff, 255};
+  ack.insert(ack.end(), options.begin(), options.end());
+  socket.Send(UdpDatagram({MacAddr::Broadcast(), mac, Ip4(Address(2)), Ip4("255.255.255.255")}, 67, 68, ack));
+  socket.Send(ArpRequest(mac, Ip4(kElsewhere4), Ip4(kElsewhere4)));
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
+    return gateway()->Stat("unasked_dhcp") >= 1 && gateway()->Stat("ignored_claims") >= 1;
+  })) << gateway()->MustCtl({"gateway", "stats"});
+  ExpectPing(ipoib_host(1), kElsewhere4);
+  EXPECT_FALSE(absl::StrContains(gateway()->MustCtl({"gateway", "route", "show"}), "dhcp"));
+  gateway()->Kill(SIGKILL);
+  gateway()->Wait();
+  gateway()->Start();
+  ExpectToReach(ipoib_host(1), kElsewhere4);
 }
 
 TEST_F(GatewayRouterTest, EthernetHostsReachNetworkBehindIpoibRouter) {
@@ -103,7 +136,7 @@ TEST_F(GatewayRouterTest, EthernetHostsReachNetworkBehindIpoibRouter) {
 
 // RFC 4861 §7.2.5: a restarted gateway still knows the router, and must not announce it with the router flag cleared.
 TEST_F(GatewayRouterTest, GatewayRestartKeepsDefaultRoutesOfHosts) {
-  AddHosts(1, 1, absl::StrCat("routers = [\"", Address(1), "\"]\n", kPrefixes));
+  AddHosts(1, 1, absl::StrCat("routers = [\"", Address(1), "\"]\n", kPrefix4));
   MakeRouter(ethernet_host(1), "v1");
   ExpectDefaultRoute(ipoib_host(1));
   WaitForAdvertisedAddress(1);

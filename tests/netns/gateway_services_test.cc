@@ -21,6 +21,7 @@ namespace eoib::lab {
 namespace {
 
 using ::testing::Contains;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -100,9 +101,10 @@ size_t CountOf(const std::string& text, const std::string& what) {
 
 class GatewayDhcpTest : public GatewayTest {};
 
-// RFC 4390: an IPoIB client with hardware type 32, and a stock server on Ethernet.
+// RFC 4390: an IPoIB client with hardware type 32, and a stock server on Ethernet. The gateway learns the prefix and the
+// router.
 TEST_F(GatewayDhcpTest, IpoibClientGetsLeaseFromEthernetServer) {
-  AddGateway()->Launch();
+  AddGateway("gw", {{}})->Launch();
   AddNumberedAgents(1, {}, {.ipv6 = true});
   auto dnsmasq = StartDnsmasq(&lab(), ethernet_host(1), "v1");
   gateway()->WaitUntilActive();
@@ -114,6 +116,10 @@ TEST_F(GatewayDhcpTest, IpoibClientGetsLeaseFromEthernetServer) {
   EXPECT_THAT(client->MustCtl({"show"}), HasSubstr("10.0.0.1"));
   const size_t discovers = CountOf(dnsmasq->Log(), "DHCPDISCOVER(v1)");  // more than one if an answer was late
   ExpectPing(ipoib_daemon(1)->host(), Address(1));
+  const std::string routes = gateway()->MustCtl({"gateway", "route", "show"});
+  EXPECT_THAT(routes, ContainsRegex("10.0.0.0/24 +dhcp, expires in [0-9]+s"));
+  EXPECT_THAT(routes, ContainsRegex(absl::StrCat("default via ", Address(1), " +dhcp")));
+  EXPECT_THAT(gateway()->MustCtl({"gateway", "route", "flush", "gw0"}), HasSubstr("2 routes flushed"));
   // The client renews its lease by unicast.
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return CountOf(dnsmasq->Log(), "DHCPACK(v1)") >= 2; })) << dnsmasq->Log();
   EXPECT_EQ(CountOf(dnsmasq->Log(), "DHCPDISCOVER(v1)"), discovers) << dnsmasq->Log();

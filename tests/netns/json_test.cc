@@ -172,6 +172,8 @@ TEST_F(SoftJsonTest, GatewayAndIpoibHost) {
                     {{"gateway/del", "gw1"}},
                     {{"gateway/show"}},
                     {{"gateway/neigh/show"}},
+                    {{"gateway/route/show"}},
+                    {{"gateway/route/flush", "gw0"}},
                     {{"gateway/groups"}},
                     {{"gateway/stats"}},
                     {{"gateway/drops"}},
