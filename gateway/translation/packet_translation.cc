@@ -36,11 +36,13 @@ void PacketTranslation::CopyFrom(const PacketTranslation& other) {
 
 // IGMP or MLD.
 template <typename Message, typename Packet>
-Drop PacketTranslation::LearnGroups(const Packet& packet, int no_suppression, bool from_ethernet) {
+Drop PacketTranslation::LearnGroups(const Packet& packet, int no_suppression, bool from_ethernet, bool to_group) {
   Message message;
   const GroupVerdict verdict = ParseGroupMessage(packet, &message);
   if (verdict == GroupVerdict::kBad) return Drop::kMalformed;
-  if (verdict == GroupVerdict::kQuery) querier_.HeardQuery(packet.source, state_.now);
+  // Only a query that all hosts hear replaces the gateway's own.
+  const bool to_all = to_group && (packet.destination == IpAddr(kAllHosts) || packet.destination == IpAddr(kAllNodes));
+  if (verdict == GroupVerdict::kQuery && to_all) querier_.HeardQuery(packet.source, state_.now);
   if (verdict == GroupVerdict::kReport && (from_ethernet || message.version < no_suppression)) {
     ForEachGroup(message, [&](const IpAddr& group, bool wanted) { Heard(group, wanted, from_ethernet); });
   }
@@ -73,7 +75,8 @@ Drop PacketTranslation::Ipv4FromEthernet(const EthernetInfo& frame, absl::Span<u
   const absl::optional<Ipv4Packet> packet = ParseIpv4Packet(payload);
   if (!packet.has_value() || !CanSend(packet->source)) return Drop::kMalformed;
   state_.neighbors.HearFrom(packet->source, frame.source, state_.now);
-  if (const Drop drop = LearnGroups<IgmpMessage>(*packet, 3, true); drop != Drop::kNone) return drop;
+  if (const Drop drop = LearnGroups<IgmpMessage>(*packet, 3, true, frame.destination.IsGroup()); drop != Drop::kNone)
+    return drop;
   FromEthernet from{frame, packet->source, packet->destination, nullptr, {}};
   if (const Drop drop = FindTarget(&from); drop != Drop::kNone) return drop;
   LearnDhcp(*packet, true);
@@ -87,7 +90,8 @@ Drop PacketTranslation::Ipv6FromEthernet(const EthernetInfo& frame, absl::Span<c
   const absl::optional<Ipv6Packet> packet = ParseIpv6Packet(payload);
   if (!packet.has_value() || !CanSend(packet->source)) return Drop::kMalformed;
   state_.neighbors.HearFrom(packet->source, frame.source, state_.now);
-  if (const Drop drop = LearnGroups<MldMessage>(*packet, 2, true); drop != Drop::kNone) return drop;
+  if (const Drop drop = LearnGroups<MldMessage>(*packet, 2, true, frame.destination.IsGroup()); drop != Drop::kNone)
+    return drop;
   FromEthernet from{frame, packet->source, packet->destination, nullptr, {}};
   if (const Drop drop = FindTarget(&from); drop != Drop::kNone) return drop;
   if (const Drop obstacle = state_.output.Obstacle(); obstacle != Drop::kNone) return obstacle;
@@ -130,7 +134,7 @@ Drop PacketTranslation::Ipv4FromIpoib(const ipoib::Packet& from) {
   if (!packet.has_value() || !CanSend(packet->source)) return Drop::kMalformed;
   const Station* station = nullptr;
   if (const Drop drop = FindSender(from, packet->source, &station); drop != Drop::kNone) return drop;
-  if (const Drop drop = LearnGroups<IgmpMessage>(*packet, 3, false); drop != Drop::kNone) return drop;
+  if (const Drop drop = LearnGroups<IgmpMessage>(*packet, 3, false, from.group); drop != Drop::kNone) return drop;
   LearnDhcp(*packet, false);
   if (const Drop obstacle = state_.output.Obstacle(); obstacle != Drop::kNone) return obstacle;
   // A unicast destination that came through a group is a subnet broadcast.
@@ -143,7 +147,7 @@ Drop PacketTranslation::Ipv6FromIpoib(const ipoib::Packet& from) {
   if (!packet.has_value() || !CanSend(packet->source)) return Drop::kMalformed;
   const Station* station = nullptr;
   if (const Drop drop = FindSender(from, packet->source, &station); drop != Drop::kNone) return drop;
-  if (const Drop drop = LearnGroups<MldMessage>(*packet, 2, false); drop != Drop::kNone) return drop;
+  if (const Drop drop = LearnGroups<MldMessage>(*packet, 2, false, from.group); drop != Drop::kNone) return drop;
   const bool group = packet->destination.IsMulticast();
   if (from.group && !group) return Drop::kGroupMismatch;
   if (const Drop obstacle = state_.output.Obstacle(); obstacle != Drop::kNone) return obstacle;

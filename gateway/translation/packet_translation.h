@@ -65,9 +65,9 @@ class PacketTranslation {
   Drop Fit(const Ipv6Packet& packet, uint32_t mtu, bool group, Emit emit, Report report);
   void Tell(absl::Span<const uint8_t> error, Report report);
 
-  // `no_suppression`: the first version whose hosts do not suppress their reports.
+  // `no_suppression`: the first version whose hosts do not suppress their reports. `to_group`: to a link-layer group.
   template <typename Message, typename Packet>
-  Drop LearnGroups(const Packet& packet, int no_suppression, bool from_ethernet);
+  Drop LearnGroups(const Packet& packet, int no_suppression, bool from_ethernet, bool to_group);
   void Heard(const IpAddr& group, bool wanted, bool from_ethernet);
   void LearnDhcp(const Ipv4Packet& packet, bool from_ethernet);
   void LearnReply(const DhcpMessage& reply, Ipv4Addr destination, bool from_ethernet);

@@ -476,6 +476,27 @@ TEST_F(GatewayTest, QueriesGroupsWithoutAnotherQuerier) {
   EXPECT_TRUE(std::any_of(late.begin(), late.end(), [](const auto& out) { return out.type == kEtherTypeIpv4; }));
 }
 
+// A query that only some hosts hear does not end the gateway's own.
+TEST_F(GatewayTest, QueriesGroupsAfterAQueryToOneHost) {
+  SinkForTest sink;
+  Translator translator(Options(), &clock_, &sink);
+  translator.OnLinkState(kLinkForTest);
+  IgmpQueryBuffer general, specific;
+  BuildQuery(HostIp(1), Ipv4Addr(), {}, &general);
+  BuildQuery(HostIp(1), Ip4("239.1.2.3"), {}, &specific);
+  size_t queries = 0;
+  for (int second = 0; second < 500; ++second, clock_.Advance(absl::Seconds(1))) {
+    translator.Tick();
+    for (const auto& out : sink.Take()) queries += out.type == kEtherTypeIpv4;
+    Bytes one = Frame(PeerMac(1), HostMac(1), kEtherTypeIpv4, Bytes(general.begin(), general.end()));
+    Bytes group = Frame(GroupMac(Ip4("239.1.2.3")), HostMac(1), kEtherTypeIpv4, Bytes(specific.begin(), specific.end()));
+    translator.FromEthernet(absl::MakeSpan(one), {});
+    translator.FromEthernet(absl::MakeSpan(group), {});
+    sink.Take();
+  }
+  EXPECT_EQ(queries, 5u);
+}
+
 // The querier that it heard was the gateway that was active until now.
 TEST_F(GatewayTest, QueriesGroupsAtOnceWhenItBecomesActive) {
   SinkForTest sink;
