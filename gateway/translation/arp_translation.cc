@@ -74,7 +74,7 @@ Drop ArpTranslation::FromIpoib(const ipoib::Packet& packet) {
   const absl::optional<IpoibArp> arp = ParseIpoibArp(packet.payload);
   const auto ethertype = static_cast<uint16_t>(packet.type);
   if (!arp.has_value() || !Agrees(arp->operation, ethertype) || !IsHostOrUnspecified(arp->sender_ip)) return Drop::kMalformed;
-  if (const Drop drop = state_.CheckStationAddress(arp->sender); drop != Drop::kNone) return drop;
+  if (const Drop drop = state_.CheckClaimedSender(arp->sender, packet.source); drop != Drop::kNone) return drop;
   const Station* const sender = Learn(*arp, !packet.group);
   if (const Drop obstacle = state_.output.Obstacle(); obstacle != Drop::kNone) return obstacle;
   if (!packet.group) return Deliver(packet.type, *arp, *sender);

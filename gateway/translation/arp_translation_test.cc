@@ -192,6 +192,13 @@ TEST_F(ArpTranslationTest, Refused) {
          PeerSays(arp, true);
        },
        Drop::kLoop},
+      {"an IPoIB host speaks as another port, whose station it says has moved to another queue pair",
+       [&] {
+         auto arp = good_ipoib;
+         arp.sender = {Qpn(0x666), PeerAddr(1).gid()};
+         FromIpoib(IpoibType::kArp, ArpBytes(arp), PeerAddr(2), true);
+       },
+       Drop::kForgedSender},
       {"the IPoIB sender is a group",
        [&] {
          auto arp = good_ipoib;
@@ -214,6 +221,7 @@ TEST_F(ArpTranslationTest, Refused) {
     EXPECT_EQ((*this)[row.drop], before + 1) << row.description;
     EXPECT_TRUE(sink_.Take().empty()) << row.description;
   }
+  EXPECT_EQ(translator_.state().stations.FindByIp(PeerIp(1))->address(), PeerAddr(1));
 }
 
 // Requester and target are on one side, where the reply comes.

@@ -26,6 +26,7 @@ namespace eoib::translation {
   X(kLoop, "loop", "from an address of the gateway's own: a loop, or a host that pretends to be the gateway")                  \
   X(kUnknownSource, "unknown_source", "IPoIB packet without a global route header whose sender has not been heard yet")        \
   X(kUnknownStation, "unknown_station", "frame for a MAC address that no IPoIB host has")                                      \
+  X(kForgedSender, "forged_sender", "ARP or neighbour discovery of IPoIB in the name of another port than its sender's")       \
   X(kSameSide, "same_side", "IPoIB packet for a host of the IPoIB link itself")                                                \
   X(kGroupMismatch, "group_mismatch", "the link-layer address is a group's and the IP address is not of that group")           \
   X(kHelloGroup, "hello_group", "frame for the group of the IPoIB link that only gateways use, for hellos")                    \

@@ -129,7 +129,7 @@ Drop NdTranslation::Sender(const ipoib::Packet& packet, const NdMessage& message
   } else {
     return Drop::kUnknownSource;
   }
-  return state_.CheckStationAddress(*sender);
+  return state_.CheckClaimedSender(*sender, packet.source);
 }
 
 const Station* NdTranslation::Learn(const IpoibAddress& sender, const NdMessage& message) {

@@ -213,6 +213,10 @@ TEST_F(NdTranslationTest, Refused) {
   EXPECT_EQ((*this)[Drop::kUnknownSource], 1u);
   PeerSays(Nd(PeerIp6(1), kAllNodes, "8800000020000000" + Hex(PeerIp6(1)) + AddressOption(2, own_)), true, PeerAddr(1));
   EXPECT_EQ((*this)[Drop::kLoop], 2u) << "an IPoIB host that speaks as the gateway";
+  const IpoibAddress other(Qpn(0x666), PeerAddr(1).gid());
+  PeerSays(Nd(PeerIp6(1), kAllNodes, "8800000020000000" + Hex(PeerIp6(1)) + AddressOption(2, other)), true, PeerAddr(2));
+  EXPECT_EQ((*this)[Drop::kForgedSender], 1u) << "an IPoIB host that speaks as another port";
+  EXPECT_EQ(translator_.state().stations.FindByIp(PeerIp6(1))->address(), PeerAddr(1));
 }
 
 // RFC 4861 §8.3: as much of the packet as fits. 1,280 bytes on Ethernet are 1,296 with IPoIB's option.

@@ -69,6 +69,13 @@ Drop TranslationState::CheckStationAddress(const IpoibAddress& address) const {
   return other ? Drop::kOtherGateway : Drop::kNone;
 }
 
+// The queue pairs may differ: only the port is proved, by the GRH.
+Drop TranslationState::CheckClaimedSender(const IpoibAddress& claimed, const absl::optional<IpoibAddress>& source) const {
+  const Drop drop = CheckStationAddress(claimed);
+  const bool forged = source.has_value() && source->gid() != claimed.gid();
+  return drop == Drop::kNone && forged ? Drop::kForgedSender : drop;
+}
+
 Drop TranslationState::CheckEthernetSource(MacAddr mac) const {
   if (mac.IsGroup() || mac.IsZero()) return Drop::kMalformed;
   return mac == own_mac || stations.FindByMac(mac) != nullptr ? Drop::kLoop : Drop::kNone;

@@ -43,6 +43,9 @@ class TranslationState final : private Neighbors::Observer {
   const Station* LearnStation(const IpoibAddress& address, const IpAddr& ip, Stations::Claim claim);
   // kNone if a station can have the address; else why to drop its packet: kLoop, kMalformed or kOtherGateway.
   Drop CheckStationAddress(const IpoibAddress& address) const;
+  // The same for the address in ARP or neighbour discovery of the datagram's `source`. kForgedSender if they are of different
+  // ports.
+  Drop CheckClaimedSender(const IpoibAddress& claimed, const absl::optional<IpoibAddress>& source) const;
   // kNone if an Ethernet host can have the MAC address; else kMalformed or kLoop.
   Drop CheckEthernetSource(MacAddr mac) const;
 
