@@ -218,6 +218,22 @@ TEST_F(RestartTest, ForgetsAddressesBeyondTheConfiguredPrefixes) {
   EXPECT_EQ(translator_.state().stations.ips(), 2u);
 }
 
+// A host that says to be many routers keeps no other from being announced as one.
+TEST_F(RestartTest, InventedRoutersDisplaceNoOther) {
+  Bytes packet;
+  const auto advertise = [&](int n) {
+    BuildAdvertisement(HostIp6(n), /*router=*/true, HostMac(1), &packet);
+    FromEthernet(Frame(GroupMac(kAllNodes), HostMac(1), kEtherTypeIpv6, packet));
+  };
+  for (int n = 0x1000; n < 0x1000 + 3000; ++n) advertise(n);
+  advertise(1);
+  EXPECT_TRUE(translator_.state().IsRouter(HostIp6(1)));
+  Advance(absl::Hours(1));
+  advertise(1);
+  EXPECT_TRUE(translator_.state().IsRouter(HostIp6(1)));
+  EXPECT_EQ(translator_.state().neighbors.size(), 1u);
+}
+
 // Hosts that talk to each other revalidate by unicast, which a gateway that stands by does not hear.
 TEST_F(RestartTest, EntriesDoNotAgeWhileAnotherGatewayIsActive) {
   Introduce(1, 1);

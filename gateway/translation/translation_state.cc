@@ -81,12 +81,18 @@ Drop TranslationState::CheckEthernetSource(MacAddr mac) const {
   return mac == own_mac || stations.FindByMac(mac) != nullptr ? Drop::kLoop : Drop::kNone;
 }
 
+// At the limit, which the tables of hosts cannot reach, addresses in neither table go: an invented router displaces no host.
 void TranslationState::NoteRouter(const Ipv6Addr& ip, bool router) {
-  if (!router) {
+  if (!router || !IpAddr(ip).CanBeHost()) {
     router_ips_.erase(ip);
-  } else if (router_ips_.size() < kMaxRouterIps && IpAddr(ip).CanBeHost()) {
-    router_ips_.insert(ip);
+    return;
   }
+  if (router_ips_.size() >= kSpareRouterIps + 2 * (neighbors.size() + stations.ips())) {
+    absl::erase_if(router_ips_, [this](const Ipv6Addr& known) {
+      return !neighbors.Find(known).has_value() && stations.FindByIp(known) == nullptr;
+    });
+  }
+  router_ips_.insert(ip);
 }
 
 Drop TranslationState::MaySolicitIpoib(const IpAddr& target, MacAddr requester, bool probe) {

@@ -92,10 +92,10 @@ class TranslationState final : private Neighbors::Observer {
   Drop MaySolicit(const IpAddr& target, MacAddr requester, bool probe, absl::Time there, absl::Time here,
                   SolicitationLimiter* limits) const;
 
-  static constexpr size_t kMaxRouterIps = 1024;
+  static constexpr size_t kSpareRouterIps = 1024;
 
   std::vector<IpoibAddress> other_gateways_;
-  absl::flat_hash_set<Ipv6Addr> router_ips_;  // of hosts of either side
+  absl::flat_hash_set<Ipv6Addr> router_ips_;  // of hosts of either side, and of some that are in neither table
 };
 
 }  // namespace eoib::translation
