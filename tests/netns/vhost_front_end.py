@@ -20,6 +20,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 
 (GET_FEATURES, SET_FEATURES, SET_OWNER, RESET_OWNER, SET_MEM_TABLE, SET_LOG_BASE, SET_LOG_FD, SET_VRING_NUM, SET_VRING_ADDR,
@@ -29,7 +30,7 @@ SET_STATUS, GET_STATUS = 39, 40
 NEEDS_REPLY = 8
 HAVE_ANSWERS = {GET_FEATURES, GET_VRING_BASE, GET_PROTOCOL_FEATURES, GET_QUEUE_NUM, SET_LOG_BASE, GET_STATUS}
 
-PROTOCOL_FEATURES, VERSION_1, EVENT_INDEX = 1 << 30, 1 << 32, 1 << 29
+PROTOCOL_FEATURES, VERSION_1, EVENT_INDEX, INDIRECT, LOG_ALL = 1 << 30, 1 << 32, 1 << 29, 1 << 28, 1 << 26
 REPLY_ACK, LOG_SHMFD, MQ = 1 << 3, 1 << 1, 1 << 0
 FEATURES = PROTOCOL_FEATURES | VERSION_1
 
@@ -280,6 +281,91 @@ def reset_owner(path):
     at_each_stage(path, lambda front: front.acknowledged(RESET_OWNER))
 
 
+def log_after_reset(path):
+    """A dirty log that a reset takes away, and then a migration."""
+    front = FrontEnd(path)
+    front.negotiate(FEATURES)
+    log = os.memfd_create("log", 0)
+    os.ftruncate(log, 1 << 28)
+    front.ask(SET_LOG_BASE, struct.pack("=QQ", 1 << 28, 0), [log])
+    front.send(RESET_OWNER)
+    try:
+        front.negotiate(FEATURES | LOG_ALL)
+        front.share_memory()
+        for queue in (0, 1):
+            front.set_up(queue)
+        front.offer_buffers()
+        for _ in range(16):
+            front.transmit(arp_request())
+        front.sync()
+    except Refused:
+        pass
+    expect_that_others_work()
+    front.close()
+    os.close(log)
+
+
+def repeated_resets(path):
+    """Each could cost memory that all machines share."""
+    front = FrontEnd(path)
+    front.negotiate()
+    for _ in range(150):
+        for queue in range(16):
+            front.send(SET_VRING_NUM, struct.pack("=II", queue, 4096))
+        front.send(RESET_OWNER)
+    front.sync()
+    expect_that_others_work()
+    front.close()
+
+
+def socket_with_our_name(path):
+    """A socket that is named as that of another machine, and waits in the agent while that machine connects."""
+    front = FrontEnd(path)
+    name = tempfile.mkdtemp()
+    script = (f"mount --bind {name} {os.path.dirname(neighbour)} && exec {sys.executable} -c '"
+              "import socket, sys, array, time\n"
+              f"impostor = socket.socket(socket.AF_UNIX); impostor.bind(\"{neighbour}\")\n"
+              "ends = socket.socket(fileno=3)\n"
+              "ends.sendmsg([b\"x\"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array(\"i\", [impostor.fileno()]))])'")
+    ours, theirs = socket.socketpair()
+    os.dup2(theirs.fileno(), 3, inheritable=True)
+    subprocess.run(["unshare", "-m", "sh", "-c", script], check=True, timeout=PATIENCE, pass_fds=[3])
+    _, fds, _, _ = socket.recv_fds(ours, 1, 1)
+    front.send(SET_VRING_NUM, b"", fds, size=8)  # the rest of the message does not come
+    for _ in range(3):
+        expect_that_others_work()
+    front.close()
+    for fd in fds:
+        os.close(fd)
+
+
+def lost_pages(path):
+    """Frames in single bytes of pages that the file of the memory does not have."""
+    front = FrontEnd(path)
+    front.negotiate(FEATURES | INDIRECT)
+    front.share_memory(size=1 << 34)
+    for queue in (0, 1):
+        front.set_up(queue)
+    front.sync()
+    desc, avail, _ = front.rings[1]
+    page = 1 << 11
+    for chain in range(QUEUE):
+        table = (1 << 18) + 4096 * chain
+        for i in range(256):
+            struct.pack_into("=QIHH", front.memory, table + 16 * i, GUEST + 4096 * page, 1, 1 if i < 255 else 0, (i + 1) % 256)
+            page += 2
+        struct.pack_into("=QIHH", front.memory, desc + 16 * chain, GUEST + table, 4096, 4, 0)
+        struct.pack_into("=H", front.memory, avail + 4 + 2 * chain, chain)
+    struct.pack_into("=H", front.memory, avail + 2, QUEUE)
+    os.eventfd_write(front.kicks[1], 1)
+    front.sync()
+    expect_that_others_work()
+    agent = int(os.environ["EOIB_AGENT"])
+    with open(f"/proc/{agent}/maps", encoding="ascii") as maps:
+        assert sum(1 for _ in maps) < 5000
+    front.close()
+
+
 def wrong_sizes(path):
     for size in (1, 7, 9, 265, 4096, 1 << 31, 0xFFFFFFFF):
         at_each_stage(path, lambda front: front.send(SET_VRING_NUM, bytes(min(size, 8192)), size=size))
@@ -525,7 +611,7 @@ def random_messages(path):
 
 
 CASES = {case.__name__: case for case in (
-    reset_owner, every_message, wrong_sizes, rings_outside, sizes_changed, features_changed, refused_messages, memory_replaced,
+    reset_owner, log_after_reset, repeated_resets, socket_with_our_name, lost_pages, every_message, wrong_sizes, rings_outside, sizes_changed, features_changed, refused_messages, memory_replaced,
     half_messages, deleted_with_a_half_message, unread_answers, blocking_interrupts, foreign_descriptors, all_queues, short_announcement, many_connections,
     message_storm, random_messages)}
 

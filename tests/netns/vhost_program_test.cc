@@ -27,7 +27,8 @@ class VhostProgramTest : public SwitchTest {
   std::string Vhost(int number) { return absl::StrCat("type = \"vhost-user\"\nsocket = \"", Socket(number), "\"\n"); }
   Argv Command(const std::string& name) {
     const std::string control = absl::StrCat(Binary("eoibctl"), " -t ", agent(1).ctl_path());
-    return {"/usr/bin/python3", EOIB_VHOST_FRONT_END, Socket(1), Socket(2), control, name};
+    const std::string pid = absl::StrCat("EOIB_AGENT=", agent(1).pid());
+    return {"/usr/bin/env", pid, "/usr/bin/python3", EOIB_VHOST_FRONT_END, Socket(1), Socket(2), control, name};
   }
 };
 
@@ -44,7 +45,8 @@ TEST_P(HostileProgramTest, ReachesItsOwnVPortOnly) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, HostileProgramTest,
-                         ::testing::Values("reset_owner", "every_message", "wrong_sizes", "rings_outside", "sizes_changed",
+                         ::testing::Values("reset_owner", "log_after_reset", "repeated_resets", "socket_with_our_name",
+                                           "lost_pages", "every_message", "wrong_sizes", "rings_outside", "sizes_changed",
                                            "features_changed", "refused_messages", "memory_replaced", "half_messages",
                                            "deleted_with_a_half_message", "unread_answers", "blocking_interrupts",
                                            "foreign_descriptors", "all_queues", "short_announcement", "many_connections",

@@ -17,13 +17,23 @@ constexpr size_t kLargestPage = size_t{1} << 30;
 size_t page_size;  // set before the handler is
 struct sigaction former_action;
 
-// Replaces the page at `address`. The kernel refuses a part of a huge page with EINVAL. Sanitizers intercept mmap, and their
-// code is not safe in a signal handler.
-bool MapZeros(void* address) noexcept {
+// Replaces whole pages. Sanitizers intercept mmap, and their code is not safe in a signal handler.
+bool MapZeros(uintptr_t start, size_t size) noexcept {
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
+  return syscall(SYS_mmap, start, size, PROT_READ | PROT_WRITE, kFlags, -1, 0) == static_cast<long>(start);
+}
+
+// The library maps whole pages for each region.
+bool ReplaceRegion(const GuestMemory::Region& region) noexcept {
+  const uintptr_t start = reinterpret_cast<uintptr_t>(region.host), end = start + region.size;
+  const uintptr_t first = start & ~(page_size - 1);
+  return MapZeros(first, ((end + page_size - 1) & ~(page_size - 1)) - first);
+}
+
+// The kernel refuses a part of a huge page with EINVAL.
+bool ReplacePage(void* address) noexcept {
   for (size_t size = page_size; size <= kLargestPage; size *= 2) {
-    const uintptr_t page = reinterpret_cast<uintptr_t>(address) & ~(size - 1);
-    constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
-    if (syscall(SYS_mmap, page, size, PROT_READ | PROT_WRITE, kFlags, -1, 0) == static_cast<long>(page)) return true;
+    if (MapZeros(reinterpret_cast<uintptr_t>(address) & ~(size - 1), size)) return true;
     if (errno != EINVAL) return false;
   }
   return false;
@@ -44,7 +54,8 @@ void PassOn(int number, siginfo_t* info, void* context) noexcept {
 struct BusErrorHandler {
   static void Handle(int number, siginfo_t* info, void* context) noexcept {
     const int error = errno;
-    if (info->si_code != BUS_ADRERR || !GuestAccess::Recover(info->si_addr)) PassOn(number, info, context);
+    const bool is_lost = info->si_code == BUS_ADRERR || info->si_code == BUS_MCEERR_AR;
+    if (!is_lost || !GuestAccess::Recover(info->si_addr)) PassOn(number, info, context);
     errno = error;
   }
 };
@@ -60,7 +71,9 @@ void GuestAccess::CatchLosses() {
 }
 
 bool GuestAccess::Recover(void* address) noexcept {
-  if (current_ == nullptr || !MapZeros(address)) return false;
+  if (current_ == nullptr) return false;
+  const GuestMemory::Region* const region = current_->regions_.RegionAt(address);
+  if ((region == nullptr || !ReplaceRegion(*region)) && !ReplacePage(address)) return false;
   current_->store(true);
   return true;
 }

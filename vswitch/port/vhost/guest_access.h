@@ -1,9 +1,9 @@
 // GuestAccess: a stretch of code that reads and writes a guest's memory.
 //
 // The machine's program may shrink the file behind that memory at any time, or its file system may be full. The kernel then
-// answers an access with SIGBUS. Inside of a stretch, a signal handler puts a page of zeros at that address and sets the
-// machine's `lost`. The access succeeds, and its caller looks at `lost` afterwards. Elsewhere the signal ends the process as
-// before. The pages last until the memory is unmapped.
+// answers an access with SIGBUS; so it does for memory that is broken. Inside of a stretch, a signal handler puts zeros in the
+// place of the region with that address, and sets the machine's `lost`. The access succeeds, and its caller looks at `lost`
+// afterwards. Elsewhere the signal ends the process as before. The zeros last until the memory is unmapped.
 #ifndef EOIB_VSWITCH_PORT_VHOST_GUEST_ACCESS_H_
 #define EOIB_VSWITCH_PORT_VHOST_GUEST_ACCESS_H_
 
@@ -11,11 +11,27 @@
 #include <memory>
 #include <utility>
 
+#include "vswitch/port/vhost/guest_memory.h"
+
 namespace eoib {
 
 class GuestAccess {
  public:
-  using Lost = std::atomic<bool>;
+  // Whether a machine has lost memory.
+  class Lost {
+   public:
+    explicit Lost(bool lost) : lost_(lost) {}
+    bool load(std::memory_order order = std::memory_order_seq_cst) const { return lost_.load(order); }
+    void store(bool lost) { lost_.store(lost); }
+    // What one mapping each replaces. Without it, each page that is lost becomes a mapping, and the kernel limits their number.
+    // While no thread is in a stretch. None while the library may unmap regions: something else may then be there.
+    void SetRegions(const GuestMemory& memory) { regions_ = memory; }
+
+   private:
+    friend class GuestAccess;
+    std::atomic<bool> lost_;
+    GuestMemory regions_;
+  };
 
   // Installs the signal handler, on the first call. SIGBUS must not be blocked on the threads that access guests.
   static void CatchLosses();

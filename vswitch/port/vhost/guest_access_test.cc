@@ -2,6 +2,9 @@
 
 #include <signal.h>
 
+#include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <thread>
 
@@ -31,6 +34,29 @@ TEST(GuestAccessTest, LostMemoryHasZeros) {
   EXPECT_TRUE(lost.load());
   Write(file, kFileSize - 1);
   EXPECT_EQ(Read(file, kFileSize - 1), 7);
+}
+
+// Each page by itself would be a mapping, of which a process has 65,530.
+TEST(GuestAccessTest, ARegionIsReplacedAsAWhole) {
+  GuestAccess::CatchLosses();
+  constexpr size_t kLarge = 16 << 20;
+  ModelFile file(kLarge), other(kFileSize);
+  Write(file, 0);
+  Write(other, 0);
+  GuestAccess::Lost lost{false};
+  lost.SetRegions(GuestMemory({{0, kFileSize, other.bytes()}, {1 << 30, kLarge, file.bytes()}}));
+  const auto mappings = [] {
+    std::ifstream maps("/proc/self/maps");
+    return std::count(std::istreambuf_iterator<char>(maps), {}, '\n');
+  };
+  const auto before = mappings();
+  const GuestAccess access(&lost);
+  ASSERT_TRUE(file.Resize(4096));
+  for (size_t at = 8192; at < kLarge; at += 8192) EXPECT_EQ(Read(file, at), 0);
+  EXPECT_TRUE(lost.load());
+  EXPECT_EQ(Read(file, 0), 0);
+  EXPECT_EQ(Read(other, 0), 7) << "another region";
+  EXPECT_LE(mappings(), before + 10);
 }
 
 TEST(GuestAccessTest, TheInnermostStretchCounts) {

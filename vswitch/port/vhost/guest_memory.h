@@ -37,6 +37,13 @@ class GuestMemory {
     }
     return false;
   }
+  // The region with this address of this process, or null.
+  const Region* RegionAt(const void* at) const {
+    for (const Region& region : regions_) {
+      if (reinterpret_cast<uintptr_t>(at) - reinterpret_cast<uintptr_t>(region.host) < region.size) return &region;
+    }
+    return nullptr;
+  }
   bool empty() const { return regions_.empty(); }
 
  private:

@@ -71,6 +71,27 @@ uint32_t WordAt(const VhostMessage& message, size_t at) {
   return word;
 }
 
+uint64_t LongAt(const VhostMessage& message, size_t at) {
+  uint64_t number;
+  std::memcpy(&number, message.bytes + at, sizeof(number));
+  return number;
+}
+
+// Whether the regions of a memory table leave addresses for other machines.
+bool IsAffordable(const VhostMessage& table, size_t regions) {
+  static const uint64_t most =
+      4 * static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  uint64_t sum = 0;
+  for (size_t i = 0; i < regions; ++i) {
+    const size_t region = 8 + i * kRegionBytes;
+    for (const size_t number : {region + 8, region + 24}) {  // its size, and where it is in its file
+      if (LongAt(table, number) > most - sum) return false;
+      sum += LongAt(table, number);
+    }
+  }
+  return true;
+}
+
 // Whether the kernel alone answers accesses to the file: an eventfd.
 bool IsEvent(int fd) {
   constexpr char kEvent[] = "anon_inode:[eventfd]";
@@ -101,11 +122,15 @@ std::string CheckVhostMessage(const VhostMessage& message, size_t fds) {
   }
   if (message.header.size < request->bytes || message.header.size > VhostMessage::kMostBytes) return name + " of a wrong size";
   size_t expected = message.header.request == kSetLogBase || message.header.request == kSetLogFd ? 1 : 0;
+  if (message.header.request == kSetLogBase && (LongAt(message, 0) > MessageRelay::kLargestLog || LongAt(message, 8) != 0)) {
+    return name + " of more than 1 GB, or behind other bytes of its file";
+  }
   if (message.header.request == kSetMemoryTable) {
     expected = WordAt(message, 0);
     if (expected == 0 || expected > VhostMessage::kMostFds || message.header.size < request->bytes + expected * kRegionBytes) {
       return name + " with " + std::to_string(expected) + " regions in " + std::to_string(message.header.size) + " bytes";
     }
+    if (!IsAffordable(message, expected)) return name + " of more than four times the memory of this host";
   }
   if (request->queue != Request::Queue::kNone) {
     const uint32_t word = WordAt(message, 0);
@@ -131,17 +156,28 @@ struct MessageRelay::Connection {
 
   // One direction at a time. While the program does not read an answer, the library gets no further message.
   void Run() {
+    Relay();
+    Close();
+    UniqueFd ends[2];
+    {
+      const std::lock_guard<std::mutex> lock(mutex);
+      ends[0] = std::move(program);
+      ends[1] = std::move(library);
+    }
+    // What the program has sent, and nobody has read, may hold up this thread.
+    for (UniqueFd& end : ends) end.reset();
+    ended.store(true);
+  }
+  void Relay() {
     while (true) {
       std::array<pollfd, 2> waiting = {{{library.get(), POLLIN, 0}, {program.get(), POLLIN, 0}}};
       if (poll(waiting.data(), waiting.size(), -1) < 0) continue;
       if (waiting[0].revents != 0) {
-        if (!PassAnswer()) break;
+        if (!PassAnswer()) return;
       } else if (waiting[1].revents != 0) {
-        if (!PassMessage()) break;
+        if (!PassMessage()) return;
       }
     }
-    Close();
-    ended.store(true);
   }
   // Ends the connection because of what the program sent.
   bool Fail(std::string what) {
@@ -150,7 +186,10 @@ struct MessageRelay::Connection {
     return false;
   }
   void Close() {
-    for (const UniqueFd* one : {&program, &library}) shutdown(one->get(), SHUT_RDWR);
+    const std::lock_guard<std::mutex> lock(mutex);
+    for (const UniqueFd* one : {&program, &library}) {
+      if (one->valid()) shutdown(one->get(), SHUT_RDWR);
+    }
   }
 
   bool PassAnswer() {
@@ -229,12 +268,12 @@ struct MessageRelay::Connection {
     if (next > now) std::this_thread::sleep_until(next);
   }
 
-  UniqueFd program, library;
   std::atomic<bool> ended{false};
   Clock::time_point next;  // when the next message is due, at kPerSecond
 
   std::mutex mutex;
-  std::string fault;  // guarded by the mutex
+  UniqueFd program, library;  // the thread's; it takes the mutex to close them, others to use them
+  std::string fault;          // guarded by the mutex
 };
 
 MessageRelay::MessageRelay(UniqueFd program, UniqueFd library) : connection_(std::make_shared<Connection>()) {
@@ -244,8 +283,6 @@ MessageRelay::MessageRelay(UniqueFd program, UniqueFd library) : connection_(std
 }
 
 void MessageRelay::Close() { connection_->Close(); }
-
-int MessageRelay::program() const { return connection_->program.get(); }
 
 bool MessageRelay::ended() const { return connection_->ended.load(); }
 

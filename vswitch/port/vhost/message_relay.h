@@ -45,6 +45,7 @@ std::string CheckVhostMessage(const VhostMessage& message, size_t fds);
 class MessageRelay {
  public:
   static constexpr uint32_t kMostPairs = 16;              // of queues
+  static constexpr uint64_t kLargestLog = 1 << 30;        // bytes of the dirty log: for 32 TB
   static constexpr uint32_t kLargestQueue = 4096;         // entries. QEMU has 1,024 at most
   static constexpr int kPerSecond = 1000, kBurst = 2000;  // messages. A start of all queues takes 250
 
@@ -59,8 +60,7 @@ class MessageRelay {
   // Ends the connection. Does not wait for the thread: a program can hold it up while it closes a descriptor.
   void Close();
 
-  // The program's socket, which stays open until the relay is destroyed and its thread has ended.
-  int program() const;
+  // Whether the thread has closed both sockets.
   bool ended() const;
   // What the program sent, if the relay ended the connection for it. The library's end is closed after this is set.
   std::string fault() const;

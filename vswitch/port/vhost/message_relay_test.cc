@@ -32,9 +32,11 @@ VhostMessage Message(uint32_t request, std::initializer_list<uint32_t> words = {
   return message;
 }
 
-VhostMessage MemoryTable(uint32_t regions) {
+// The last region is of that size.
+VhostMessage MemoryTable(uint32_t regions, uint64_t size = 1 << 20) {
   VhostMessage message = Message(5, {regions, 0});
   message.header.size += 32 * regions;
+  std::memcpy(message.bytes + message.header.size - 24, &size, sizeof(size));
   return message;
 }
 
@@ -65,7 +67,11 @@ TEST(CheckVhostMessageTest, JudgesEachMessage) {
       {Message(5, {9, 0}), 8, "SET_MEM_TABLE with 9 regions"},
       {Message(5, {0, 0}), 0, "SET_MEM_TABLE with 0 regions"},
       {Message(6, {1, 0, 0, 0}), 1, ""},
+      {Message(6, {1, 0, 4096, 0}), 1, "SET_LOG_BASE of more than 1 GB, or behind other bytes"},
+      {Message(6, {0, 1, 0, 0}), 1, "SET_LOG_BASE of more than 1 GB"},
       {Message(6, {1, 0, 0, 0}), 0, "SET_LOG_BASE with 0 descriptors instead of 1"},
+      {MemoryTable(2, 1ULL << 40), 2, "SET_MEM_TABLE of more than four times the memory of this host"},
+      {MemoryTable(2, ~0ULL), 2, "SET_MEM_TABLE of more than four times"},
       {Message(8, {31, 4096}), 0, ""},
       {Message(8, {31, 8192}), 0, "SET_VRING_NUM to 8192 entries: a queue has 4096 at most"},
       {Message(8, {32, 256}), 0, "SET_VRING_NUM for queue 32: a vPort has 16 pairs at most"},

@@ -72,22 +72,15 @@ class Log final : public DirtyLog {
 // A socket, with the machine that is connected to it. Its connection has an id, `vid` in the library's interface.
 class Socket {
  public:
-  Socket(std::string path, VhostDevice* device) : path_(std::move(path)), device_(device) {}
+  Socket(std::string path, bool server, VhostDevice* device) : path_(std::move(path)), server_(server), device_(device) {}
 
   bool Connect(int id) {
-    if (!device_->Connect()) {
-      if (!std::exchange(refused_, true)) {
-        std::fprintf(stderr, "vhost-user %s: refused a second virtual machine: the first one is still connected\n",
-                     path_.c_str());
-      }
-      return false;
+    if (!device_->Connect()) return Refuse("a second virtual machine: the first one is still connected");
+    if (const char* const error = PutRelayBetween(); error != nullptr) {
+      device_->Disconnect("");
+      return Refuse(error);
     }
     refused_ = false;
-    if (const char* const error = PutRelayBetween(); error != nullptr) {
-      std::fprintf(stderr, "vhost-user %s: refused a connection: %s\n", path_.c_str(), error);
-      device_->Disconnect("");
-      return false;
-    }
     id_ = id;
     ready_.clear();
     has_memory_ = false;
@@ -108,11 +101,13 @@ class Socket {
   void BeginMessage(uint32_t request) {
     Park();
     request_ = request;
-    if (request == kSetMemoryTable || request == kResetOwner) has_memory_ = false;
+    if (request == kSetMemoryTable) has_memory_ = false;
   }
   void EndMessage() {
     if (request_ == kSetMemoryTable) has_memory_ = true;
     request_ = 0;
+    // SET_FEATURES may have removed queues.
+    ready_.resize(std::min<size_t>(ready_.size(), rte_vhost_get_vring_num(id_)));
     device_->Resume(State());
   }
   // Takes an acknowledgement that the program wants out of the header of a message, and puts it back. In between, a refused
@@ -144,16 +139,24 @@ class Socket {
     ready_[queue] = ready;
     Renew();
   }
+  // The guest has reset the device: its driver uses no queue any more.
+  void StopQueues() { ready_.clear(); }
   void Announce(MacAddr mac) { device_->Announce(mac); }
 
  private:
+  // One line in the log until a machine is connected: another may try again and again.
+  bool Refuse(const char* what) {
+    if (!std::exchange(refused_, true)) std::fprintf(stderr, "vhost-user %s: refused %s\n", path_.c_str(), what);
+    return false;
+  }
+
   // Puts a MessageRelay between the program and the library's descriptor of the new connection. Returns why not, or null.
   const char* PutRelayBetween() {
     relays_.erase(std::remove_if(relays_.begin(), relays_.end(), [](const auto& relay) { return relay->ended(); }),
                   relays_.end());
-    if (relays_.size() >= kMostRelays) return "its program holds up the ends of earlier ones";
+    if (relays_.size() >= kMostRelays) return "a connection: its program holds up the ends of earlier ones";
     const int connection = FindConnection();
-    if (connection < 0) return "its descriptor is not found in /proc/self/fd";
+    if (connection < 0) return "a connection: its descriptor is not found in /proc/self/fd";
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return std::strerror(errno);
     UniqueFd ours(ends[0]), theirs(ends[1]), program(fcntl(connection, F_DUPFD_CLOEXEC, 0));
@@ -161,35 +164,33 @@ class Socket {
     if (!program.valid() || fcntl(theirs.get(), F_SETFL, O_NONBLOCK) != 0 || dup3(theirs.get(), connection, O_CLOEXEC) < 0) {
       return std::strerror(errno);
     }
-    relays_.push_back(std::make_unique<MessageRelay>(std::move(program), std::move(ours)));
+    try {
+      relays_.push_back(std::make_unique<MessageRelay>(std::move(program), std::move(ours)));
+    } catch (const std::exception&) {
+      return "a connection: there is no memory for its thread";
+    }
     return nullptr;
   }
-  // The library does not tell the descriptor: it is the socket at this path that is connected and has no relay.
+  // The library does not tell the descriptor: it is the connected socket at this path that is not closed at exec. Those of the
+  // relays are, and so is what a program sends to them: it may send a socket with this path.
   int FindConnection() const {
     std::error_code error;
     for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", error)) {
       const int fd = std::atoi(entry.path().filename().c_str());
-      const bool relayed =
-          std::any_of(relays_.begin(), relays_.end(), [fd](const auto& relay) { return relay->program() == fd; });
-      char byte;
-      if (!relayed && IsAtPath(fd) && recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0) return fd;
+      if ((fcntl(fd, F_GETFD) & FD_CLOEXEC) == 0 && IsAtPath(fd)) return fd;
     }
     return -1;
   }
-  // Whether an end of the connected socket has the path.
+  // Whether it is a connected socket, and the end that is the server's has the path.
   bool IsAtPath(int fd) const {
     int listens = 1;
     socklen_t size = sizeof(listens);
     if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 || listens != 0) return false;
-    for (const auto name : {getsockname, getpeername}) {
-      sockaddr_un address{};
-      size = sizeof(address);
-      if (name(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0 && address.sun_family == AF_UNIX &&
-          path_.compare(0, std::string::npos, address.sun_path, strnlen(address.sun_path, sizeof(address.sun_path))) == 0) {
-        return true;
-      }
-    }
-    return false;
+    sockaddr_un address{};
+    size = sizeof(address);
+    auto* const at = reinterpret_cast<sockaddr*>(&address);
+    if ((server_ ? getsockname(fd, at, &size) : getpeername(fd, at, &size)) != 0 || address.sun_family != AF_UNIX) return false;
+    return path_ == std::string(address.sun_path, strnlen(address.sun_path, sizeof(address.sun_path)));
   }
 
   VhostState State() const {
@@ -224,12 +225,13 @@ class Socket {
   }
 
   const std::string path_;
+  const bool server_;
   VhostDevice* const device_;
   std::atomic<int> id_{-1};
   std::vector<bool> ready_;
   bool has_memory_ = false;  // whether the library has a memory table: it must not be asked for one before
   bool needs_reply_ = false;
-  bool refused_ = false;  // another machine, while this one is connected; so the log has one line
+  bool refused_ = false;  // a connection, since one was accepted
   uint32_t request_ = 0;  // of the message that the library handles
   std::unique_ptr<Log> log_;
   std::vector<std::unique_ptr<MessageRelay>> relays_;  // the last one is that of the connection
@@ -279,14 +281,19 @@ rte_vhost_msg_result BeforeMessage(int id, void* message) {
     if (header.request == kSendRarp) socket->Announce(MacAddr::FromWire(bytes));
     if (Moves(header.request)) socket->BeginMessage(header.request);
   });
-  const bool answers = header.request == kGetQueueNumber;
-  if (answers) {
+  rte_vhost_msg_result result = RTE_VHOST_MSG_RESULT_NOT_HANDLED;
+  if (header.request == kResetOwner) {
+    // The protocol leaves open what this message does besides. The library would forget memory and log, and leak its rings.
+    WithSocket(id, [](Socket* socket) { socket->StopQueues(); });
+    result = RTE_VHOST_MSG_RESULT_OK;
+  } else if (header.request == kGetQueueNumber) {
+    result = RTE_VHOST_MSG_RESULT_REPLY;
     const uint64_t pairs = MessageRelay::kMostPairs;
     header.size = sizeof(pairs);
     std::memcpy(bytes, &pairs, sizeof(pairs));
   }
   std::memcpy(message, &header, sizeof(header));
-  return answers ? RTE_VHOST_MSG_RESULT_REPLY : RTE_VHOST_MSG_RESULT_NOT_HANDLED;
+  return result;
 }
 
 // The library does not call it for a message that it refuses.
@@ -305,7 +312,9 @@ constexpr rte_vhost_user_extern_ops kMessageHandlers = {BeforeMessage, AfterMess
 int NewConnection(int id) {
   Socket* const socket = backend->SocketOf(id);
   if (socket == nullptr || !socket->Connect(id)) return -1;
-  return rte_vhost_extern_callback_register(id, &kMessageHandlers, nullptr);
+  if (rte_vhost_extern_callback_register(id, &kMessageHandlers, nullptr) == 0) return 0;
+  socket->Disconnect();
+  return -1;
 }
 
 void DestroyConnection(int id) {
@@ -343,7 +352,7 @@ std::string RteVhostBackend::Open(const std::string& path, bool server, VhostDev
   }
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    sockets_[path] = std::make_unique<Socket>(path, device);
+    sockets_[path] = std::make_unique<Socket>(path, server, device);
   }
   if (rte_vhost_driver_disable_features(path.c_str(), kDisabled) == 0 &&
       rte_vhost_driver_set_protocol_features(path.c_str(), kProtocolFeatures) == 0 &&

@@ -115,6 +115,7 @@ void VhostPort::Disconnect(const std::string& fault) {
 
 std::vector<Virtqueue::Indices> VhostPort::Park() {
   gate_.Park();
+  lost_->SetRegions(GuestMemory());
   GuestAccess::BeginOnThread(lost_);  // the library reads rings while it handles messages
   std::vector<Virtqueue::Indices> indices;
   for (const Queue& queue : queues_) indices.push_back(queue.ring.indices());
@@ -131,6 +132,7 @@ void VhostPort::Resume(const VhostState& state) {
     any = ready_pairs_ != 0;
   }
   if (!any) return;
+  lost_->SetRegions(memory_);
   gate_.Resume();
   RingEventFd(wake_.get());
 }
