@@ -210,7 +210,7 @@ __wrap_bridge_init(const char *remote)
         netdev_register_provider(&classes[i]);
     }
     unixctl_command_register("eoib/show", "", 0, 0, eoib_run_command, CONST_CAST(char *, "show"));
-    unixctl_command_register("eoib/fdb-show", "[VES]", 0, 1, eoib_run_command, CONST_CAST(char *, "fdb/show"));
+    unixctl_command_register("eoib/fdb-show", "[VES [VLAN MAC]]", 0, 3, eoib_run_command, CONST_CAST(char *, "fdb/show"));
     unixctl_command_register("eoib/fdb-flush", "VES", 1, 1, eoib_run_command, CONST_CAST(char *, "fdb/flush"));
     unixctl_command_register("eoib/peers", "[VES]", 0, 1, eoib_run_command, CONST_CAST(char *, "peers"));
     unixctl_command_register("eoib/trace", "PORT hex BYTES | PORT SOURCE DESTINATION [vlan VID] [type ETHERTYPE]", 3, 7, eoib_run_command,
