@@ -21,6 +21,7 @@ import struct
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 
 (GET_FEATURES, SET_FEATURES, SET_OWNER, RESET_OWNER, SET_MEM_TABLE, SET_LOG_BASE, SET_LOG_FD, SET_VRING_NUM, SET_VRING_ADDR,
@@ -271,8 +272,8 @@ def every_message(path):
         count = len(list(payloads(probe, request)))
         probe.close()
         for i in range(count):
-            for flags in (1, 1 | NEEDS_REPLY):
-                at_each_stage(path, lambda front: front.send(request, *list(payloads(front, request))[i], flags=flags))
+            flags = 1 | (NEEDS_REPLY if i % 2 else 0)
+            at_each_stage(path, lambda front: front.send(request, *list(payloads(front, request))[i], flags=flags))
 
 
 def reset_owner(path):
@@ -550,6 +551,59 @@ def foreign_descriptors(path):
         os.close(fd)
 
 
+def lingering_socket():
+    """A TCP socket whose last close waits for a minute, or until its peer, which is returned as well, is closed."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    lingering = socket.create_connection(listener.getsockname())
+    peer, _ = listener.accept()
+    listener.close()
+    lingering.setblocking(False)
+    for _ in range(2):
+        try:
+            while True:
+                lingering.send(bytes(1 << 16))
+        except BlockingIOError:
+            time.sleep(0.05)  # the kernel may move some on
+    lingering.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 60))
+    return lingering, peer
+
+
+def leave_lingering_socket(send):
+    """Lets `send` pass it to the agent, whose close is then the last one. Returns its peer; None if the agent did not take it."""
+    lingering, peer = lingering_socket()
+    try:
+        send([(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [lingering.fileno()]))])
+    except OSError:
+        lingering.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 0, 0))
+        peer = None
+    threading.Thread(target=lingering.close, daemon=True).start()  # perhaps the agent's close came first, and this one waits
+    return peer
+
+
+def closes_that_wait(path):
+    """Descriptors that hold up who closes them: in a message, behind a refused one, and from a machine that is refused."""
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    call = struct.pack("=IIIQ", SET_VRING_CALL, 1, 8, 0)
+    unknown = struct.pack("=III", 99, 1, 0)
+    for data in (call, unknown + call):
+        front = FrontEnd(path)
+        peer = leave_lingering_socket(lambda control_data: front.socket.sendmsg([data], control_data))
+        front.close()
+        expect_that_others_work()
+        peer.close()
+    front = FrontEnd(path)
+    peer = None
+    for _ in range(50):  # the agent may refuse it first
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as refused:
+            peer = leave_lingering_socket(lambda control_data: (refused.connect(path), refused.sendmsg([b"x"], control_data)))
+        if peer is not None:
+            break
+    expect_that_others_work()
+    if peer is not None:
+        peer.close()
+    front.close()
+
+
 def all_queues(path):
     """As many and as large queues as the agent accepts. Its memory for them is that of all machines."""
     for size in (1 << 15, 4096):
@@ -621,7 +675,7 @@ def random_messages(path):
 
 CASES = {case.__name__: case for case in (
     reset_owner, log_after_reset, repeated_resets, socket_with_our_name, lost_pages, every_message, wrong_sizes, rings_outside, sizes_changed, features_changed, refused_messages, memory_replaced,
-    half_messages, deleted_with_a_half_message, unread_answers, blocking_interrupts, foreign_descriptors, all_queues, short_announcement, many_connections,
+    half_messages, deleted_with_a_half_message, unread_answers, blocking_interrupts, foreign_descriptors, closes_that_wait, all_queues, short_announcement, many_connections,
     message_storm, random_messages)}
 
 

@@ -49,8 +49,8 @@ INSTANTIATE_TEST_SUITE_P(All, HostileProgramTest,
                                            "lost_pages", "every_message", "wrong_sizes", "rings_outside", "sizes_changed",
                                            "features_changed", "refused_messages", "memory_replaced", "half_messages",
                                            "deleted_with_a_half_message", "unread_answers", "blocking_interrupts",
-                                           "foreign_descriptors", "all_queues", "short_announcement", "many_connections",
-                                           "random_messages"),
+                                           "foreign_descriptors", "closes_that_wait", "all_queues", "short_announcement",
+                                           "many_connections", "random_messages"),
                          [](const auto& info) { return std::string(info.param); });
 
 // Messages come as when a guest masks interrupts or migrates, and frames for it at the same time. It stays reachable.

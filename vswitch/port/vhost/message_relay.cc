@@ -2,12 +2,13 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <mutex>
@@ -104,6 +105,16 @@ bool IsEvent(int fd) {
 // The same: a file in memory or in huge pages. Only those have seals, and asking for them asks no file system.
 bool IsMemory(int fd) { return fcntl(fd, F_GET_SEALS) >= 0; }
 
+// Does not wait for room in the queue of a program that listens.
+UniqueFd ConnectTo(const std::string& path) {
+  UniqueFd made(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  if (connect(made.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) made.reset();
+  return made;
+}
+
 }  // namespace
 
 std::string VhostRequestName(uint32_t request) {
@@ -150,34 +161,86 @@ std::string CheckVhostMessage(const VhostMessage& message, size_t fds) {
   return "";
 }
 
-// The sockets of a connection, which the thread and the relay's owner share. The thread does all the rest.
-struct MessageRelay::Connection {
+// What the thread and the relay's owner share. The thread does all the work.
+struct MessageRelay::State {
   using Clock = std::chrono::steady_clock;
+  static constexpr int kRetry = 1000;  // milliseconds
 
-  // One direction at a time. While the program does not read an answer, the library gets no further message.
+  explicit State(Options given) : options(std::move(given)), stop(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
   void Run() {
+    while (!IsStopped()) {
+      UniqueFd next = options.listener.valid() ? Accept() : Connect();
+      const bool served = next.valid() && Serve(std::move(next));
+      if (!served || !options.listener.valid()) Wait(-1, kRetry);
+    }
+    options.listener.reset();  // with the programs that wait there, and what they have sent
+  }
+  bool IsStopped() {
+    const std::lock_guard<std::mutex> lock(mutex);
+    return stopped;
+  }
+  // Waits for a program at the listener, for the end, or for so long.
+  void Wait(int fd, int milliseconds) {
+    std::array<pollfd, 2> waiting = {{{stop.get(), POLLIN, 0}, {fd, POLLIN, 0}}};
+    poll(waiting.data(), waiting.size(), milliseconds);
+  }
+  UniqueFd Accept() {
+    Wait(options.listener.get(), -1);
+    return UniqueFd(accept4(options.listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  }
+  UniqueFd Connect() const {
+    UniqueFd socket = ConnectTo(options.path);
+    if (socket.valid()) fcntl(socket.get(), F_SETFL, 0);
+    return socket;
+  }
+
+  // Serves a program until the end of its connection. False if the library cannot be reached.
+  bool Serve(UniqueFd accepted) {
+    UniqueFd inner = ConnectTo("/proc/self/fd/" + std::to_string(options.library.get()));
+    if (!inner.valid() || fcntl(inner.get(), F_SETFL, 0) != 0) return false;
+    {
+      const std::lock_guard<std::mutex> lock(mutex);
+      if (stopped) return false;
+      fault.clear();
+      program = std::move(accepted);
+      library = std::move(inner);
+    }
     Relay();
-    Close();
+    shutdown(program.get(), SHUT_RDWR);
+    shutdown(library.get(), SHUT_WR);
+    // The next program waits until the library has forgotten this one.
+    std::array<uint8_t, 64> rest;
+    while (recv(library.get(), rest.data(), rest.size(), 0) > 0) {
+    }
     UniqueFd ends[2];
     {
       const std::lock_guard<std::mutex> lock(mutex);
       ends[0] = std::move(program);
       ends[1] = std::move(library);
     }
-    // What the program has sent, and nobody has read, may hold up this thread.
-    for (UniqueFd& end : ends) end.reset();
-    ended.store(true);
+    return true;  // what the program has sent, and nobody has read, may hold up this thread
   }
+
+  // One direction at a time. While the program does not read an answer, the library gets no further message.
   void Relay() {
     while (true) {
-      std::array<pollfd, 2> waiting = {{{library.get(), POLLIN, 0}, {program.get(), POLLIN, 0}}};
+      std::array<pollfd, 3> waiting = {
+          {{library.get(), POLLIN, 0}, {program.get(), POLLIN, 0}, {options.listener.get(), POLLIN, 0}}};
       if (poll(waiting.data(), waiting.size(), -1) < 0) continue;
       if (waiting[0].revents != 0) {
         if (!PassAnswer()) return;
       } else if (waiting[1].revents != 0) {
         if (!PassMessage()) return;
+      } else if (waiting[2].revents != 0) {
+        RefuseNext();
       }
     }
+  }
+  void RefuseNext() {
+    const UniqueFd next(accept4(options.listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (next.valid() && !stopped && options.refused != nullptr) options.refused();
   }
   // Ends the connection because of what the program sent.
   bool Fail(std::string what) {
@@ -187,6 +250,8 @@ struct MessageRelay::Connection {
   }
   void Close() {
     const std::lock_guard<std::mutex> lock(mutex);
+    stopped = true;
+    eventfd_write(stop.get(), 1);
     for (const UniqueFd* one : {&program, &library}) {
       if (one->valid()) shutdown(one->get(), SHUT_RDWR);
     }
@@ -268,27 +333,25 @@ struct MessageRelay::Connection {
     if (next > now) std::this_thread::sleep_until(next);
   }
 
-  std::atomic<bool> ended{false};
+  Options options;
+  const UniqueFd stop;     // readable: the end
   Clock::time_point next;  // when the next message is due, at kPerSecond
 
   std::mutex mutex;
-  UniqueFd program, library;  // the thread's; it takes the mutex to close them, others to use them
-  std::string fault;          // guarded by the mutex
+  UniqueFd program, library;  // the thread's; it takes the mutex to change them, others to use them
+  std::string fault;          // guarded by the mutex, as is the next one
+  bool stopped = false;
 };
 
-MessageRelay::MessageRelay(UniqueFd program, UniqueFd library) : connection_(std::make_shared<Connection>()) {
-  connection_->program = std::move(program);
-  connection_->library = std::move(library);
-  std::thread([connection = connection_] { connection->Run(); }).detach();
+MessageRelay::MessageRelay(Options options) : state_(std::make_shared<State>(std::move(options))) {
+  std::thread([state = state_] { state->Run(); }).detach();
 }
 
-void MessageRelay::Close() { connection_->Close(); }
-
-bool MessageRelay::ended() const { return connection_->ended.load(); }
+void MessageRelay::Close() { state_->Close(); }
 
 std::string MessageRelay::fault() const {
-  const std::lock_guard<std::mutex> lock(connection_->mutex);
-  return connection_->fault;
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  return state_->fault;
 }
 
 }  // namespace eoib

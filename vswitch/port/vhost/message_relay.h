@@ -1,14 +1,16 @@
-// MessageRelay: stands between the program of a virtual machine and the vhost-user library.
+// MessageRelay: stands between the programs of virtual machines at one socket and the vhost-user library.
 //
 // One thread of the library serves all machines, and trusts their programs: it waits for the rest of a message and for a
-// program that does not read its answer; it takes descriptors of any file, whose owner may hold it up at each access; it serves
-// requests that a network interface does not need. So each connection has a relay with a thread of its own. The relay passes
-// whole messages of known kinds, with descriptors of known kinds, and at most kPerSecond. Anything else ends the connection.
+// program that does not read its answer; it takes descriptors of any file, whose owner may hold it up at each access and when
+// they are closed; it serves requests that a network interface does not need. So each socket has a relay, with a thread of its
+// own, and only the relays connect to the library. A relay passes whole messages of known kinds, with descriptors of known
+// kinds, and at most kPerSecond. Anything else ends the connection.
 #ifndef EOIB_VSWITCH_PORT_VHOST_MESSAGE_RELAY_H_
 #define EOIB_VSWITCH_PORT_VHOST_MESSAGE_RELAY_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -49,26 +51,31 @@ class MessageRelay {
   static constexpr uint32_t kLargestQueue = 4096;         // entries. QEMU has 1,024 at most
   static constexpr int kPerSecond = 1000, kBurst = 2000;  // messages. A start of all queues takes 250
 
-  // Passes messages between the sockets `program` and `library`, until either is closed, or the program sends what the library
-  // must not see.
-  MessageRelay(UniqueFd program, UniqueFd library);
-  // Closes the connection.
+  struct Options {
+    std::string path;               // of the socket
+    UniqueFd listener;              // there, for programs that connect; none: connects to a program that listens there
+    UniqueFd library;               // the library's own socket, opened with O_PATH
+    std::function<void()> refused;  // called for a program that connects while another one is connected
+  };
+
+  // Serves one program after another, until Close.
+  explicit MessageRelay(Options options);
+  // As Close.
   ~MessageRelay() { Close(); }
   MessageRelay(const MessageRelay&) = delete;
   MessageRelay& operator=(const MessageRelay&) = delete;
 
-  // Ends the connection. Does not wait for the thread: a program can hold it up while it closes a descriptor.
+  // Ends the connection, and frees the socket. Does not wait for the thread: a program can hold it up while it closes a
+  // descriptor. `refused` is not called any more.
   void Close();
-
-  // Whether the thread has closed both sockets.
-  bool ended() const;
-  // What the program sent, if the relay ended the connection for it. The library's end is closed after this is set.
+  // What the program of the last connection sent, if the relay ended the connection for it. The library's end is closed after
+  // this is set.
   std::string fault() const;
 
  private:
-  struct Connection;
+  struct State;
 
-  const std::shared_ptr<Connection> connection_;
+  const std::shared_ptr<State> state_;
 };
 
 }  // namespace eoib

@@ -5,9 +5,11 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <initializer_list>
@@ -19,6 +21,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "vswitch/base/seed_for_test.h"
+#include "vswitch/base/temp_dir_for_test.h"
 
 namespace eoib {
 namespace {
@@ -92,20 +95,43 @@ TEST(CheckVhostMessageTest, JudgesEachMessage) {
   }
 }
 
+sockaddr_un AddressOf(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  return address;
+}
+
+UniqueFd Listen(const std::string& path) {
+  UniqueFd listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const sockaddr_un address = AddressOf(path);
+  EXPECT_EQ(bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  EXPECT_EQ(listen(listener.get(), 16), 0);
+  return listener;
+}
+
 // A program and the library, with a relay in between.
 class MessageRelayTest : public testing::Test {
  protected:
   MessageRelayTest() {
-    UniqueFd outer, inner;
-    MakePair(&program_, &outer);
-    MakePair(&library_, &inner);
-    relay_ = std::make_unique<MessageRelay>(std::move(outer), std::move(inner));
+    UniqueFd listener = Listen(path_);
+    EXPECT_EQ(fcntl(listener.get(), F_SETFL, O_NONBLOCK), 0);
+    relay_ = std::make_unique<MessageRelay>(MessageRelay::Options{
+        path_, std::move(listener), UniqueFd(fcntl(library_inode_.get(), F_DUPFD_CLOEXEC, 0)), [this] { ++refused_; }});
+    unlink(inner_path_.c_str());
+    ConnectProgram();
   }
-  static void MakePair(UniqueFd* one, UniqueFd* other) {
-    int ends[2];
-    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-    *one = UniqueFd(ends[0]);
-    *other = UniqueFd(ends[1]);
+  ~MessageRelayTest() override { relay_.reset(); }
+  UniqueFd Connected() {
+    UniqueFd program(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const sockaddr_un address = AddressOf(path_);
+    EXPECT_EQ(connect(program.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+    return program;
+  }
+  void ConnectProgram() {
+    library_.reset();
+    program_ = Connected();
+    library_ = UniqueFd(accept(library_listener_.get(), nullptr, nullptr));
   }
   void Send(const VhostMessage& message, const std::vector<int>& fds = {}) {
     iovec part{const_cast<VhostMessage*>(&message), sizeof(message.header) + message.header.size};
@@ -153,7 +179,12 @@ class MessageRelayTest : public testing::Test {
     EXPECT_EQ(relay_->fault().empty(), fault.empty());
   }
 
+  const TempDir directory_;
+  const std::string path_ = directory_.path() + "/program", inner_path_ = directory_.path() + "/library";
+  const UniqueFd library_listener_ = Listen(inner_path_);
+  const UniqueFd library_inode_{open(inner_path_.c_str(), O_PATH | O_CLOEXEC)};
   UniqueFd program_, library_;
+  std::atomic<int> refused_{0};
   std::unique_ptr<MessageRelay> relay_;
 };
 
@@ -196,6 +227,47 @@ TEST_F(MessageRelayTest, EndsAtATooLargeMessage) {
   message.header.size = 0xffffffff;
   ASSERT_EQ(send(program_.get(), &message, sizeof(message.header), 0), static_cast<ssize_t>(sizeof(message.header)));
   ExpectEnd("a message of 4294967295 bytes");
+}
+
+TEST_F(MessageRelayTest, ServesOneProgramAfterAnother) {
+  UniqueFd second = Connected();
+  char byte;
+  EXPECT_EQ(recv(second.get(), &byte, 1, 0), 0) << "refused";
+  EXPECT_EQ(refused_, 1);
+  Send(Message(1));
+  EXPECT_EQ(LibraryGets(), BytesOf(Message(1)));
+  for (int i = 0; i < 3; ++i) {
+    program_.reset();
+    EXPECT_EQ(LibraryGets(), "");
+    ConnectProgram();
+    Send(Message(3));
+    EXPECT_EQ(LibraryGets(), BytesOf(Message(3)));
+  }
+  relay_->Close();
+  EXPECT_EQ(LibraryGets(), "");
+}
+
+// Until the library has closed a connection, it would refuse the next one.
+TEST_F(MessageRelayTest, TheNextProgramWaitsForTheLibrary) {
+  program_.reset();
+  UniqueFd next = Connected();
+  EXPECT_EQ(LibraryGets(), "");
+  pollfd waiting{library_listener_.get(), POLLIN, 0};
+  EXPECT_EQ(poll(&waiting, 1, 50), 0);
+  library_.reset();
+  EXPECT_EQ(poll(&waiting, 1, 20'000), 1);
+  EXPECT_EQ(refused_, 0);
+}
+
+TEST_F(MessageRelayTest, ConnectsToAProgramThatListens) {
+  const std::string path = directory_.path() + "/listening";
+  relay_ = std::make_unique<MessageRelay>(
+      MessageRelay::Options{path, UniqueFd(), UniqueFd(fcntl(library_inode_.get(), F_DUPFD_CLOEXEC, 0)), nullptr});
+  const UniqueFd listener = Listen(path);
+  program_ = UniqueFd(accept(listener.get(), nullptr, nullptr));
+  library_ = UniqueFd(accept(library_listener_.get(), nullptr, nullptr));
+  Send(Message(1));
+  EXPECT_EQ(LibraryGets(), BytesOf(Message(1)));
 }
 
 // Files whose owner answers when he likes: an access, or even closing them, could wait for him.
@@ -265,10 +337,7 @@ TEST_F(MessageRelayTest, RandomBytesReachTheLibraryAsGoodMessagesOnly) {
   std::mt19937 engine(static_cast<uint32_t>(SeedForTest()));
   const auto random = [&engine] { return static_cast<uint32_t>(engine()); };
   for (int round = 0; round < 200; ++round) {
-    UniqueFd outer, inner;
-    MakePair(&program_, &outer);
-    MakePair(&library_, &inner);
-    relay_ = std::make_unique<MessageRelay>(std::move(outer), std::move(inner));
+    ConnectProgram();
     for (int i = 0; i < 5; ++i) {
       VhostMessage message{};
       message.header = {random() % 45, random() % 16, random() % 8 == 0 ? random() % 300 : random() % 6 * 8};

@@ -19,7 +19,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -55,8 +54,6 @@ constexpr uint64_t kProtocolFeatures = 1ULL << VHOST_USER_PROTOCOL_F_MQ | 1ULL <
                                        1ULL << VHOST_USER_PROTOCOL_F_RARP | 1ULL << VHOST_USER_PROTOCOL_F_REPLY_ACK |
                                        1ULL << VHOST_USER_PROTOCOL_F_NET_MTU | 1ULL << VHOST_USER_PROTOCOL_F_STATUS;
 
-constexpr size_t kMostRelays = 4;  // of one socket, whose threads have not ended
-
 class Log final : public DirtyLog {
  public:
   explicit Log(int id) : id_(id) {}
@@ -72,14 +69,19 @@ class Log final : public DirtyLog {
 // A socket, with the machine that is connected to it. Its connection has an id, `vid` in the library's interface.
 class Socket {
  public:
-  Socket(std::string path, bool server, VhostDevice* device) : path_(std::move(path)), server_(server), device_(device) {}
+  Socket(std::string path, std::string inner_path, VhostDevice* device)
+      : path_(std::move(path)), inner_path_(std::move(inner_path)), device_(device) {}
+
+  // That of the library, at which only the relay connects.
+  const std::string& inner_path() const { return inner_path_; }
+  void StartRelay(UniqueFd listener, UniqueFd library) {
+    relay_ = std::make_unique<MessageRelay>(
+        MessageRelay::Options{path_, std::move(listener), std::move(library), [this] { Refuse(); }});
+  }
+  void EndRelay() { relay_.reset(); }
 
   bool Connect(int id) {
-    if (!device_->Connect()) return Refuse("a second virtual machine: the first one is still connected");
-    if (const char* const error = PutRelayBetween(); error != nullptr) {
-      device_->Disconnect("");
-      return Refuse(error);
-    }
+    if (!device_->Connect()) return false;
     refused_ = false;
     id_ = id;
     ready_.clear();
@@ -91,10 +93,9 @@ class Socket {
   void Disconnect() {
     if (id_ < 0) return;
     id_ = -1;
-    std::string fault = relays_.back()->fault();
+    std::string fault = relay_ != nullptr ? relay_->fault() : "";
     if (fault.empty() && request_ != 0) fault = VhostRequestName(request_) + ", which the vhost-user library refused";
     device_->Disconnect(fault);
-    relays_.back()->Close();
   }
   bool owns(int id) const { return id_ == id; }
   // Around a message: the worker stays parked while the library handles it, whatever else the library calls meanwhile.
@@ -144,53 +145,11 @@ class Socket {
   void Announce(MacAddr mac) { device_->Announce(mac); }
 
  private:
-  // One line in the log until a machine is connected: another may try again and again.
-  bool Refuse(const char* what) {
-    if (!std::exchange(refused_, true)) std::fprintf(stderr, "vhost-user %s: refused %s\n", path_.c_str(), what);
-    return false;
-  }
-
-  // Puts a MessageRelay between the program and the library's descriptor of the new connection. Returns why not, or null.
-  const char* PutRelayBetween() {
-    relays_.erase(std::remove_if(relays_.begin(), relays_.end(), [](const auto& relay) { return relay->ended(); }),
-                  relays_.end());
-    if (relays_.size() >= kMostRelays) return "a connection: its program holds up the ends of earlier ones";
-    const int connection = FindConnection();
-    if (connection < 0) return "a connection: its descriptor is not found in /proc/self/fd";
-    int ends[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return std::strerror(errno);
-    UniqueFd ours(ends[0]), theirs(ends[1]), program(fcntl(connection, F_DUPFD_CLOEXEC, 0));
-    // The library never waits at its end: a message is there as a whole, and an answer that finds no room is lost.
-    if (!program.valid() || fcntl(theirs.get(), F_SETFL, O_NONBLOCK) != 0 || dup3(theirs.get(), connection, O_CLOEXEC) < 0) {
-      return std::strerror(errno);
-    }
-    try {
-      relays_.push_back(std::make_unique<MessageRelay>(std::move(program), std::move(ours)));
-    } catch (const std::exception&) {
-      return "a connection: there is no memory for its thread";
-    }
-    return nullptr;
-  }
-  // The library does not tell the descriptor: it is the connected socket at this path that is not closed at exec. Those of the
-  // relays are, and so is what a program sends to them: it may send a socket with this path.
-  int FindConnection() const {
-    std::error_code error;
-    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", error)) {
-      const int fd = std::atoi(entry.path().filename().c_str());
-      if ((fcntl(fd, F_GETFD) & FD_CLOEXEC) == 0 && IsAtPath(fd)) return fd;
-    }
-    return -1;
-  }
-  // Whether it is a connected socket, and the end that is the server's has the path.
-  bool IsAtPath(int fd) const {
-    int listens = 1;
-    socklen_t size = sizeof(listens);
-    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 || listens != 0) return false;
-    sockaddr_un address{};
-    size = sizeof(address);
-    auto* const at = reinterpret_cast<sockaddr*>(&address);
-    if ((server_ ? getsockname(fd, at, &size) : getpeername(fd, at, &size)) != 0 || address.sun_family != AF_UNIX) return false;
-    return path_ == std::string(address.sun_path, strnlen(address.sun_path, sizeof(address.sun_path)));
+  // The relay's thread. One line in the log until a machine is connected: another may try again and again.
+  void Refuse() {
+    device_->Refuse();
+    if (refused_.exchange(true)) return;
+    std::fprintf(stderr, "vhost-user %s: refused a second virtual machine: the first one is still connected\n", path_.c_str());
   }
 
   VhostState State() const {
@@ -224,17 +183,16 @@ class Socket {
     return queue;
   }
 
-  const std::string path_;
-  const bool server_;
+  const std::string path_, inner_path_;
   VhostDevice* const device_;
   std::atomic<int> id_{-1};
   std::vector<bool> ready_;
   bool has_memory_ = false;  // whether the library has a memory table: it must not be asked for one before
   bool needs_reply_ = false;
-  bool refused_ = false;  // a connection, since one was accepted
   uint32_t request_ = 0;  // of the message that the library handles
   std::unique_ptr<Log> log_;
-  std::vector<std::unique_ptr<MessageRelay>> relays_;  // the last one is that of the connection
+  std::atomic<bool> refused_{false};  // a machine, since one was accepted
+  std::unique_ptr<MessageRelay> relay_;
 };
 
 class RteVhostBackend final : public VhostBackend {
@@ -247,13 +205,15 @@ class RteVhostBackend final : public VhostBackend {
     char path[1024];
     if (rte_vhost_get_ifname(id, path, sizeof(path)) != 0) return nullptr;
     const std::lock_guard<std::mutex> lock(mutex_);
-    const auto at = sockets_.find(path);
-    return at == sockets_.end() ? nullptr : at->second.get();
+    for (const auto& [outer, socket] : sockets_) {
+      if (socket->inner_path() == path) return socket.get();
+    }
+    return nullptr;
   }
 
  private:
   std::mutex mutex_;
-  std::map<std::string, std::unique_ptr<Socket>> sockets_;
+  std::map<std::string, std::unique_ptr<Socket>> sockets_;  // by their paths
 };
 
 RteVhostBackend* backend = nullptr;  // as long as the process
@@ -346,33 +306,67 @@ const rte_vhost_device_ops kCallbacks = {
     .reserved = {},
 };
 
+// A socket at which programs connect. Invalid, with errno set, if there cannot be one.
+UniqueFd ListenAt(const std::string& path) {
+  UniqueFd made(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  const bool bound = bind(made.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+  if (!bound || listen(made.get(), 16) != 0) made.reset();
+  return made;
+}
+
+// Lets the library listen at a path that nobody else can reach, and then none at all can: the relay has the socket itself.
+// Returns it; invalid if that fails.
+UniqueFd StartLibrary(const std::string& inner) {
+  if (rte_vhost_driver_disable_features(inner.c_str(), kDisabled) != 0 ||
+      rte_vhost_driver_set_protocol_features(inner.c_str(), kProtocolFeatures) != 0 ||
+      rte_vhost_driver_callback_register(inner.c_str(), &kCallbacks) != 0 || rte_vhost_driver_start(inner.c_str()) != 0) {
+    return UniqueFd();
+  }
+  return UniqueFd(open(inner.c_str(), O_PATH | O_CLOEXEC));
+}
+
 std::string RteVhostBackend::Open(const std::string& path, bool server, VhostDevice* device) {
-  if (rte_vhost_driver_register(path.c_str(), server ? 0 : RTE_VHOST_USER_CLIENT) != 0) {
-    return "librte_vhost has no place for it, or has it already";
+  UniqueFd listener;
+  if (server && !(listener = ListenAt(path)).valid()) return std::string("listen: ") + std::strerror(errno);
+  char directory[] = "/tmp/eoib-vhost-XXXXXX";  // for us alone
+  if (mkdtemp(directory) == nullptr) return std::string("make a directory in /tmp: ") + std::strerror(errno);
+  const std::string inner = std::string(directory) + "/socket";
+  std::string error;
+  if (rte_vhost_driver_register(inner.c_str(), 0) != 0) {
+    error = "librte_vhost has no place for it";
+  } else {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      sockets_[path] = std::make_unique<Socket>(path, inner, device);
+    }
+    UniqueFd library = StartLibrary(inner);
+    if (library.valid()) {
+      sockets_[path]->StartRelay(std::move(listener), std::move(library));
+    } else {
+      error = std::string("start librte_vhost: ") + std::strerror(errno);
+    }
   }
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    sockets_[path] = std::make_unique<Socket>(path, server, device);
-  }
-  if (rte_vhost_driver_disable_features(path.c_str(), kDisabled) == 0 &&
-      rte_vhost_driver_set_protocol_features(path.c_str(), kProtocolFeatures) == 0 &&
-      rte_vhost_driver_callback_register(path.c_str(), &kCallbacks) == 0 && rte_vhost_driver_start(path.c_str()) == 0) {
-    return "";
-  }
-  const int error = errno;
-  Close(path);
-  return std::string(server ? "listen: " : "connect: ") + std::strerror(error);
+  unlink(inner.c_str());
+  rmdir(directory);
+  if (!error.empty()) Close(path);
+  return error;
 }
 
 void RteVhostBackend::Close(const std::string& path) {
+  std::map<std::string, std::unique_ptr<Socket>>::iterator at;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (sockets_.count(path) == 0) return;
+    at = sockets_.find(path);
+    if (at == sockets_.end()) return;
   }
-  rte_vhost_driver_unregister(path.c_str());
+  at->second->EndRelay();
+  rte_vhost_driver_unregister(at->second->inner_path().c_str());
+  at->second->Disconnect();
   const std::lock_guard<std::mutex> lock(mutex_);
-  sockets_[path]->Disconnect();
-  sockets_.erase(path);
+  sockets_.erase(at);
 }
 
 // The environment abstraction layer is needed for the library's allocations and threads: without huge pages, devices, files

@@ -52,6 +52,8 @@ class VhostDevice {
   virtual ~VhostDevice() = default;
   // A machine has connected. False: there is one already, and the library closes this connection.
   virtual bool Connect() = 0;
+  // A further machine wanted to connect meanwhile. Any thread.
+  virtual void Refuse() = 0;
   // `fault`: what the machine's program did, if the connection was ended for it.
   virtual void Disconnect(const std::string& fault) = 0;
   // Waits until the worker is outside of the guest's memory, where it stays until Resume. Returns where the queues stand; empty

@@ -87,20 +87,25 @@ VhostPort::VhostPort(const Options& options, VhostBackend* backend, Interrupts* 
   Watch(wake_.get(), ready_.get(), 0);
 }
 
-VhostPort::~VhostPort() { backend_->Close(options_.socket); }
+VhostPort::~VhostPort() {
+  backend_->Close(options_.socket);
+  if (options_.server) unlink(options_.socket.c_str());
+}
 
 // ---- The library's threads ----------------------------------------------------------------------------------------------
 
 bool VhostPort::Connect() {
   absl::MutexLock lock(&mutex_);
-  if (connected_) {
-    ++refused_;
-    return false;
-  }
+  if (connected_) return false;
   connected_ = true;
   heard_ = false;
   fault_.clear();
   return true;
+}
+
+void VhostPort::Refuse() {
+  absl::MutexLock lock(&mutex_);
+  ++refused_;
 }
 
 void VhostPort::Disconnect(const std::string& fault) {

@@ -74,6 +74,7 @@ class VhostPort final : public Port, private VhostDevice {
 
   // VhostDevice.
   bool Connect() override;
+  void Refuse() override;
   void Disconnect(const std::string& fault) override;
   std::vector<Virtqueue::Indices> Park() override;
   void Resume(const VhostState& state) override;

@@ -177,6 +177,7 @@ TEST_F(VhostPortLifeTest, SaysWhyNoFramesPass) {
   EXPECT_THAT(port_->Trouble(), HasSubstr("does not share its memory; give QEMU -object memory-backend-memfd,share=on"));
   EXPECT_EQ(Transmit(Plain(60)), DropReason::kPortDown);
   EXPECT_FALSE(backend_.device->Connect()) << "a second machine";
+  backend_.device->Refuse();
   EXPECT_THAT(port_->Describe(), HasSubstr("1 further machine refused: give each its own socket"));
   backend_.device->Disconnect("");
   Start(kLinux);
