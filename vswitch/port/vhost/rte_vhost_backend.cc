@@ -69,16 +69,16 @@ class Log final : public DirtyLog {
 // A socket, with the machine that is connected to it. Its connection has an id, `vid` in the library's interface.
 class Socket {
  public:
-  Socket(std::string path, std::string inner_path, VhostDevice* device)
-      : path_(std::move(path)), inner_path_(std::move(inner_path)), device_(device) {}
+  // `inner_path` is that of the library, where only the relay connects. See MessageRelay::Options for the rest.
+  Socket(std::string path, std::string inner_path, VhostDevice* device, UniqueFd listener, UniqueFd library)
+      : path_(std::move(path)),
+        inner_path_(std::move(inner_path)),
+        device_(device),
+        relay_({path_, std::move(listener), std::move(library), [this] { Refuse(); }}) {}
 
-  // That of the library, at which only the relay connects.
   const std::string& inner_path() const { return inner_path_; }
-  void StartRelay(UniqueFd listener, UniqueFd library) {
-    relay_ = std::make_unique<MessageRelay>(
-        MessageRelay::Options{path_, std::move(listener), std::move(library), [this] { Refuse(); }});
-  }
-  void EndRelay() { relay_.reset(); }
+  // Ends the connection, and lets no further one begin.
+  void Close() { relay_.Close(); }
 
   bool Connect(int id) {
     if (!device_->Connect()) return false;
@@ -93,7 +93,7 @@ class Socket {
   void Disconnect() {
     if (id_ < 0) return;
     id_ = -1;
-    std::string fault = relay_ != nullptr ? relay_->fault() : "";
+    std::string fault = relay_.fault();
     if (fault.empty() && request_ != 0) fault = VhostRequestName(request_) + ", which the vhost-user library refused";
     device_->Disconnect(fault);
   }
@@ -192,7 +192,7 @@ class Socket {
   uint32_t request_ = 0;  // of the message that the library handles
   std::unique_ptr<Log> log_;
   std::atomic<bool> refused_{false};  // a machine, since one was accepted
-  std::unique_ptr<MessageRelay> relay_;
+  MessageRelay relay_;                // last, because its thread uses the others
 };
 
 class RteVhostBackend final : public VhostBackend {
@@ -337,21 +337,15 @@ std::string RteVhostBackend::Open(const std::string& path, bool server, VhostDev
   std::string error;
   if (rte_vhost_driver_register(inner.c_str(), 0) != 0) {
     error = "librte_vhost has no place for it";
+  } else if (UniqueFd library = StartLibrary(inner); library.valid()) {
+    const std::lock_guard<std::mutex> lock(mutex_);  // a connection may come before the socket is in the map
+    sockets_[path] = std::make_unique<Socket>(path, inner, device, std::move(listener), std::move(library));
   } else {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      sockets_[path] = std::make_unique<Socket>(path, inner, device);
-    }
-    UniqueFd library = StartLibrary(inner);
-    if (library.valid()) {
-      sockets_[path]->StartRelay(std::move(listener), std::move(library));
-    } else {
-      error = std::string("start librte_vhost: ") + std::strerror(errno);
-    }
+    error = std::string("start librte_vhost: ") + std::strerror(errno);
+    rte_vhost_driver_unregister(inner.c_str());
   }
   unlink(inner.c_str());
   rmdir(directory);
-  if (!error.empty()) Close(path);
   return error;
 }
 
@@ -362,7 +356,7 @@ void RteVhostBackend::Close(const std::string& path) {
     at = sockets_.find(path);
     if (at == sockets_.end()) return;
   }
-  at->second->EndRelay();
+  at->second->Close();
   rte_vhost_driver_unregister(at->second->inner_path().c_str());
   at->second->Disconnect();
   const std::lock_guard<std::mutex> lock(mutex_);
