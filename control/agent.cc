@@ -11,12 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "control/fdb_commands.h"
-#include "control/neighbor_commands.h"
-#include "control/peer_commands.h"
-#include "control/trace_commands.h"
-#include "control/ves_metrics.h"
-#include "control/vport_commands.h"
+#include "control/state/saved_identity.h"
+#include "vswitch/base/daemon/log.h"
 #include "vswitch/workers.h"
 
 namespace eoib {
@@ -28,22 +24,14 @@ std::string HostName(absl::string_view agent) {
   return absl::StrCat(name, agent.empty() ? "" : "/", agent).substr(0, VPortMessage::kMaxHostName);
 }
 
-// A line for each of several workers.
-std::string WorkersText(const Json& shown) {
-  std::string text;
-  if (!HasValue(shown, "workers") || shown["workers"].size() == 1) return text;
-  for (const Json& worker : shown["workers"]) {
-    absl::StrAppend(&text, "worker ", TextOf(worker, "name"), ": polls ", TextOf(worker, "queue_pairs"), " queue pairs, reads ",
-                    TextOf(worker, "vports"), " vPorts, ", TextOf(worker, "frames"), " frames in\n");
-  }
-  return text;
-}
-
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Agent>> Agent::Create(const AgentConfig& config, std::unique_ptr<Hca> hca, StateDir* state,
-                                                     const PortFactory& make_port, EventLoop* loop, const Clock* clock,
-                                                     std::unique_ptr<DataPath> data_path, absl::string_view name) {
+absl::StatusOr<std::unique_ptr<Agent>> Agent::Create(const AgentConfig& config,
+                                                     std::unique_ptr<Hca> hca, StateDir* state,
+                                                     const PortFactory& make_port, EventLoop* loop,
+                                                     const Clock* clock,
+                                                     std::unique_ptr<DataPath> data_path,
+                                                     absl::string_view name) {
   if (absl::Status status = CheckLinkLayer(config, hca.get()); !status.ok()) return status;
   auto agent = std::unique_ptr<Agent>(new Agent(loop, state, make_port, HostName(name)));
   auto fabric = FabricPort::Open(std::move(hca), loop, clock);
@@ -51,7 +39,9 @@ absl::StatusOr<std::unique_ptr<Agent>> Agent::Create(const AgentConfig& config, 
   agent->fabric_ = *std::move(fabric);
   agent->config_.workers = config.workers;
   agent->has_workers_ = data_path == nullptr;
-  agent->worker_ = data_path != nullptr ? std::move(data_path) : std::make_unique<Workers>(config.workers, config.realtime);
+  agent->worker_ = data_path != nullptr
+                       ? std::move(data_path)
+                       : std::make_unique<Workers>(config.workers, config.realtime);
   if (absl::Status status = agent->Open(); !status.ok()) return status;
   if (absl::Status status = agent->Apply(config); !status.ok()) return status;
   return agent;
@@ -59,6 +49,7 @@ absl::StatusOr<std::unique_ptr<Agent>> Agent::Create(const AgentConfig& config, 
 
 Agent::~Agent() {
   loop_->Cancel(lost_timer_);
+  loop_->Cancel(identity_timer_);
   worker_.reset();  // first: it runs the forwarders of the VESes
   if (fabric_ == nullptr) return;
   for (const std::unique_ptr<Ves>& ves : veses_) {
@@ -71,15 +62,36 @@ Agent::~Agent() {
 absl::Status Agent::Open() {
   identity_ = state_ == nullptr ? NewAgentIdentity() : LoadAgentIdentity(*state_);
   fabric_->SetWorker({[this] { worker_->Stop(absl::ZeroDuration()); },
-                      [this](FabricPortClient* client) { return WatchEndpointOf(client); }, [this] { worker_->Start(); }});
+                      [this](FabricPortClient* client) { return WatchEndpointOf(client); },
+                      [this] { worker_->Start(); }});
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<Ves>> Agent::MakeVes(const VesConfig& config) {
   std::shared_ptr<uint32_t>& last_version = last_versions_[config.pkey.Full()];
   if (last_version == nullptr) last_version = std::make_shared<uint32_t>(0);
-  return Ves::Create(config, {fabric_->resources(), [this] { fabric_->RebuildSoon(); }, &fdb_budget_, config_.workers,
-                              identity_, host_, last_version});
+  return Ves::Create(
+      config, {fabric_->resources(), [this] { fabric_->RebuildSoon(); }, config_.workers, identity_,
+               host_, last_version, [this](const PeerAddress& peer) { OnIdTaken(peer); }});
+}
+
+// The VESes may not be called from here. Several of them may find the same.
+void Agent::OnIdTaken(const PeerAddress& peer) {
+  if (identity_timer_ != 0) return;
+  identity_timer_ = loop_->CallAt(loop_->Now(), [this, peer] {
+    identity_timer_ = 0;
+    TakeNewIdentity(peer);
+  });
+}
+
+void Agent::TakeNewIdentity(const PeerAddress& peer) {
+  const AgentId former = identity_.id;
+  identity_ = state_ == nullptr ? NewAgentIdentity() : RenewAgentIdentity(*state_);
+  for (const std::unique_ptr<Ves>& ves : veses_) ves->TakeIdentity(identity_);
+  LogWarning(absl::StrCat(
+      "another agent has the id ", former.ToShortString(), " of this one, as GID ",
+      peer.gid.ToString(), " QPN ", peer.qpn.ToString(), " proved: this agent has the id ",
+      identity_.id.ToShortString(), " from now on, and keeps its MACs; ", kCopyAdvice));
 }
 
 absl::Status Agent::Watch(Ves* ves) {
@@ -90,7 +102,8 @@ absl::Status Agent::Watch(Ves* ves) {
 
 absl::Status Agent::WatchQueue(Ves* ves, size_t queue) {
   absl::Status status = worker_->Add(ves->forwarder(queue), queue);
-  status.Update(loop_->Add(ves->punt_fd(queue), EPOLLIN, [ves](uint32_t) { ves->RunPunts(); }));
+  status.Update(
+      loop_->Add(ves->punt_fd(queue), EPOLLIN, [ves, queue](uint32_t) { ves->RunPunts(queue); }));
   return status;
 }
 
@@ -101,35 +114,41 @@ void Agent::Unwatch(Ves* ves) {
   }
 }
 
-absl::Status Agent::AddPort(Ves* ves, uint32_t port) { return worker_->AddPort(ves->forwarders(), port); }
+absl::Status Agent::AddPort(Ves* ves, uint32_t port) {
+  return worker_->AddPort(ves->forwarders(), port);
+}
 
 void Agent::RemovePort(Ves* ves, uint32_t port) { worker_->RemovePort(ves->forwarders(), port); }
 
 // Only VESes have forwarders on the worker. Other clients (IPoIB links) poll their own endpoints.
 absl::Status Agent::WatchEndpointOf(const FabricPortClient* client) {
-  const auto ves = std::find_if(veses_.begin(), veses_.end(), [client](const auto& ours) { return ours.get() == client; });
+  const auto ves = std::find_if(veses_.begin(), veses_.end(),
+                                [client](const auto& ours) { return ours.get() == client; });
   absl::Status status;
   if (ves == veses_.end()) return status;
-  for (size_t queue = 0; queue < (*ves)->queues(); ++queue) status.Update(worker_->WatchEndpointOf((*ves)->forwarder(queue)));
+  for (size_t queue = 0; queue < (*ves)->queues(); ++queue)
+    status.Update(worker_->WatchEndpointOf((*ves)->forwarder(queue)));
   return status;
 }
 
-// RoCE HCAs do not check P_Keys, so only different Q_Keys keep the VESes apart. An HCA without MADs is RoCE.
+// RoCE HCAs do not check P_Keys, so only different Q_Keys keep the VESes apart. An HCA without MADs
+// is RoCE.
 absl::Status Agent::CheckLinkLayer(const AgentConfig& config, Hca* hca) {
   if (hca->mads() != nullptr) return absl::OkStatus();
   std::map<QKey, const VesConfig*> veses;
   for (const VesConfig& ves : config.veses) {
     if (ves.flood == FloodMode::kReplicate) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("VES ", ves.name, " has flood = \"replicate\", and ", hca->name(),
-                       " is RoCE, which has no subnet administrator by which agents could find each other; ",
-                       "remove it: on RoCE floods go to an IP multicast group, which Ethernet switches serve"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "VES ", ves.name, " has flood = \"replicate\", and ", hca->name(),
+          " is RoCE, which has no subnet administrator by which agents could find each other; ",
+          "remove it: on RoCE floods go to an IP multicast group, which Ethernet switches serve"));
     }
     const auto [first, fresh] = veses.emplace(QKeyOf(ves), &ves);
     if (fresh) continue;
-    return absl::InvalidArgumentError(absl::StrCat("VES ", ves.name, " has the Q_Key ", QKeyOf(ves).ToString(), " of VES ",
-                                                   first->second->name, ", and ", hca->name(),
-                                                   " is RoCE, where nothing else keeps them apart; give it another qkey"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("VES ", ves.name, " has the Q_Key ", QKeyOf(ves).ToString(), " of VES ",
+                     first->second->name, ", and ", hca->name(),
+                     " is RoCE, where nothing else keeps them apart; give it another qkey"));
   }
   return absl::OkStatus();
 }
@@ -151,7 +170,8 @@ void Agent::Start() {
   worker_->Start();
   started_ = true;
   look_for_lost_at_ = loop_->Now();
-  lost_timer_ = loop_->AddDeadline([this] { return look_for_lost_at_; }, [this] { RemakeLostInterfaces(); });
+  lost_timer_ =
+      loop_->AddDeadline([this] { return look_for_lost_at_; }, [this] { RemakeLostInterfaces(); });
   fabric_->Start();
 }
 
@@ -163,50 +183,6 @@ void Agent::Stop(std::function<void()> done) {
   fabric_->Stop(std::move(done));
 }
 
-absl::StatusOr<std::vector<Ves*>> Agent::FindVeses(const std::string& name) const {
-  std::vector<Ves*> found;
-  std::vector<std::string> names;
-  for (const std::unique_ptr<Ves>& ves : veses_) {
-    names.push_back(ves->config().name);
-    if (name.empty() || name == ves->config().name) found.push_back(ves.get());
-  }
-  if (!found.empty()) return found;
-  return absl::NotFoundError(absl::StrCat("no VES \"", name, "\"; there is: ", absl::StrJoin(names, ", ")));
-}
-
-// ---- Commands ---------------------------------------------------------------------------------------------------------
-
-// Empty if a program runs the forwarders.
-Json Agent::WorkersJson() const {
-  Json workers = Json::array();
-  for (size_t worker = 0; has_workers_ && worker < config_.workers; ++worker) {
-    const std::string name = Workers::NameOf(worker);
-    size_t queues = 0, vports = 0;
-    uint64_t frames = 0;
-    for (const std::unique_ptr<Ves>& ves : veses_) {
-      if (ves->queues() <= worker) continue;
-      ++queues;
-      frames += ves->forwarder(worker)->counters().frames_in.value();
-      vports += std::count_if(ves->vports().begin(), ves->vports().end(),
-                              [&](const VPort& vport) { return Workers::ReaderOf(vport.index, ves->queues()) == worker; });
-    }
-    workers.push_back({{"name", name}, {"queue_pairs", queues}, {"vports", vports}, {"frames", frames}});
-  }
-  return workers;
-}
-
-Answer Agent::Show() const {
-  Json json = fabric_->ToJson();
-  if (Json workers = WorkersJson(); !workers.empty()) json["workers"] = std::move(workers);
-  json["veses"] = Json::array();
-  for (const std::unique_ptr<Ves>& ves : veses_) json["veses"].push_back(VesJson(*ves));
-  return Answer(json, [](const Json& shown) {
-    std::string text = absl::StrCat(FabricPort::ShowText(shown), WorkersText(shown));
-    for (const Json& ves : shown["veses"]) text += VesText(ves);
-    return text;
-  });
-}
-
 // A VES without vPorts joins nothing.
 std::string Agent::StatusLine() const {
   size_t used = 0, joined = 0, vports = 0;
@@ -216,47 +192,6 @@ std::string Agent::StatusLine() const {
     joined += ves->group().joined().has_value() ? 1 : 0;
   }
   return absl::StrCat("VESes joined: ", joined, " of ", used, "; vPorts: ", vports);
-}
-
-void Agent::RegisterCommands(CommandRegistry* registry) {
-  registry->RegisterText("show", "the HCA port, VESes and vPorts", [this] { return Show(); });
-  const VesFinder finder = [this](const std::string& name) { return FindVeses(name); };
-  RegisterVesCommands(finder, registry);
-  RegisterVPortCommands(finder, registry);
-  RegisterPeerCommands(finder, registry);
-  RegisterNeighborCommands(finder, registry);
-  RegisterFdbCommands(finder, registry);
-  RegisterTraceCommand(finder, registry);
-  fabric_->RegisterCommands(registry);
-  fabric_->SetVPortFilterFinder([this](const std::string& name) { return FindCaptureFilter(name); });
-  registry->MarkReadOnly({"show"});
-}
-
-absl::StatusOr<CaptureFilter::VPort> Agent::FindCaptureFilter(const std::string& name) const {
-  const VPort* vport = nullptr;
-  const Ves* const ves = FindVPort(name, &vport);
-  if (ves != nullptr) return CaptureFilterOf(*ves, *vport);
-  std::vector<std::string> names;
-  for (const std::unique_ptr<Ves>& each : veses_) {
-    for (const VPort& other : each->vports()) names.push_back(other.config.name);
-  }
-  return absl::NotFoundError(absl::StrCat("no vPort \"", name, "\"; there is: ", absl::StrJoin(names, ", ")));
-}
-
-void Agent::RegisterMetrics(MetricRegistry* registry) {
-  registry->Register([this](MetricSet* metrics) { Collect(metrics); });
-}
-
-void Agent::Collect(MetricSet* metrics) const {
-  const Hca& hca = *fabric_->resources().hca;
-  metrics->Info("agent", "the agent's id in the vPort protocol, its host and its HCA port",
-                {{"id", identity_.id.ToString()}, {"host", host_}, {"hca", hca.name()}});
-  CollectHca(hca, metrics);
-  for (const Json& worker : WorkersJson()) {
-    metrics->Counter("worker_frames", "frames that a thread has handled, from interfaces, fabric and control",
-                     {{"worker", TextOf(worker, "name")}}, worker["frames"].get<uint64_t>());
-  }
-  for (const std::unique_ptr<Ves>& ves : veses_) CollectVes(*ves, metrics);
 }
 
 }  // namespace eoib

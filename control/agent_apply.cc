@@ -1,29 +1,29 @@
 // Agent: changes of its configuration.
 //
-// What may fail for a reason outside the agent, such as making an interface, comes first. Then the worker pauses, for a
-// millisecond at a time; frames wait in the queues of interfaces and queue pairs meanwhile.
+// What may fail for a reason outside the agent, such as making an interface, comes first. Then the
+// worker pauses, for a millisecond at a time; frames wait in the queues of interfaces and queue
+// pairs meanwhile.
 #include <algorithm>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "control/agent.h"
-#include "control/daemon/log.h"
-#include "control/worker_pause.h"
+#include "control/ves/worker_pause.h"
+#include "vswitch/base/daemon/log.h"
 
 namespace eoib {
 namespace {
 
 void RemoveInterface(const VPort& vport) {
-  if (vport.remove_interface == nullptr) return;
-  if (absl::Status status = vport.remove_interface(); !status.ok()) LogWarning(status.message());
+  if (absl::Status status = vport.interface->Remove(); !status.ok()) LogWarning(status.message());
 }
 
 }  // namespace
 
 Ves* Agent::FindVes(const std::string& name) const {
-  const auto found =
-      std::find_if(veses_.begin(), veses_.end(), [&name](const auto& ves) { return ves->config().name == name; });
+  const auto found = std::find_if(veses_.begin(), veses_.end(),
+                                  [&name](const auto& ves) { return ves->config().name == name; });
   return found == veses_.end() ? nullptr : found->get();
 }
 
@@ -38,7 +38,8 @@ Ves* Agent::FindVPort(const std::string& name, const VPort** vport) const {
   return nullptr;
 }
 
-// A queue of a VES cannot be given up, and a port that is open may be one for a single worker. So the number of workers stays.
+// A queue of a VES cannot be given up, and a port that is open may be one for a single worker. So
+// the number of workers stays.
 absl::Status Agent::Apply(const AgentConfig& wanted) {
   const AgentConfig before = config_;
   AgentConfig next = wanted;
@@ -54,7 +55,9 @@ void Agent::GoBackTo(AgentConfig before) {
   const absl::Status status = ChangeTo(before);
   if (status.ok()) return;
   LogWarning(absl::StrCat("go back to the former configuration: ", status.message()));
-  std::erase_if(before.vports, [this](const VPortConfig& vport) { return eoib::FindVPort(config_, vport.name) == nullptr; });
+  std::erase_if(before.vports, [this](const VPortConfig& vport) {
+    return eoib::FindVPort(config_, vport.name) == nullptr;
+  });
   if (absl::Status rest = ChangeTo(before); !rest.ok()) LogWarning(rest.message());
 }
 
@@ -63,7 +66,8 @@ absl::Status Agent::ChangeTo(const AgentConfig& next) {
   const absl::Time begun = loop_->Now();
   Change change{&next, ConfigDiff::Between(config_, next), {}, {}, {}};
   if (change.diff.empty()) return absl::OkStatus();
-  if (absl::Status status = CheckLinkLayer(next, fabric_->resources().hca); !status.ok()) return status;
+  if (absl::Status status = CheckLinkLayer(next, fabric_->resources().hca); !status.ok())
+    return status;
   if (absl::Status status = CheckMacs(change); !status.ok()) return status;
   if (absl::Status status = Prepare(&change); !status.ok()) return status;
   TellThatTheyLeave(change);
@@ -72,14 +76,15 @@ absl::Status Agent::ChangeTo(const AgentConfig& next) {
   pause.End();
   Finish(&change);
   if (started_) {
-    LogInfo(absl::StrCat("a change of the configuration took ", absl::FormatDuration(loop_->Now() - begun), "; ",
-                         pause.ToString()));
+    LogInfo(absl::StrCat("a change of the configuration took ",
+                         absl::FormatDuration(loop_->Now() - begun), "; ", pause.ToString()));
   }
   config_ = status.ok() ? next : PresentConfig();
   return status;
 }
 
-// A static MAC of the configuration must not be one that an operator has put behind another vPort (fdb add).
+// A static MAC of the configuration must not be one that an operator has put behind another vPort
+// (fdb add).
 absl::Status Agent::CheckMacs(const Change& change) const {
   for (const VPortConfig& config : change.next->vports) {
     const Ves* const ves = FindVes(config.ves);
@@ -88,17 +93,21 @@ absl::Status Agent::CheckMacs(const Change& change) const {
     for (const MacAddr mac : config.static_macs) {
       const absl::optional<Fdb::Entry> entry = ves->fdb().Get(FdbKey(config.vlan.Untagged(), mac));
       if (!entry.has_value() || entry->origin != FdbOrigin::kStatic) continue;
-      return absl::AlreadyExistsError(absl::StrCat("vPort ", config.name, ": static MAC ", mac.ToString(), " is behind ",
-                                                   ves->Behind(entry->vport), " by `fdb add`; remove it there by `fdb del`"));
+      return absl::AlreadyExistsError(
+          absl::StrCat("vPort ", config.name, ": static MAC ", mac.ToString(), " is behind ",
+                       ves->Behind(entry->vport), " by `fdb add`; remove it there by `fdb del`"));
     }
   }
   return absl::OkStatus();
 }
 
-// Makes what does not exist yet. An interface that is made again has to go first, so it waits for Commit.
+// Makes what does not exist yet. An interface that is made again has to go first, so it waits for
+// Commit.
 absl::Status Agent::Prepare(Change* change) {
   for (const VesConfig& config : change->next->veses) {
-    if (!Contains(change->diff.veses.added, config.name) && !Contains(change->diff.veses.replaced, config.name)) continue;
+    if (!Contains(change->diff.veses.added, config.name) &&
+        !Contains(change->diff.veses.replaced, config.name))
+      continue;
     auto ves = MakeVes(config);
     if (!ves.ok()) return ves.status();
     change->new_veses.push_back(*std::move(ves));
@@ -114,10 +123,13 @@ absl::Status Agent::Prepare(Change* change) {
 absl::Status Agent::MakeNewVPorts(Change* change) {
   for (const std::string& name : change->diff.vports.added) {
     const VPortConfig& config = *eoib::FindVPort(*change->next, name);
-    const auto fresh = std::find_if(change->new_veses.begin(), change->new_veses.end(),
-                                    [&config](const auto& ves) { return ves->config().name == config.ves; });
+    const auto fresh =
+        std::find_if(change->new_veses.begin(), change->new_veses.end(),
+                     [&config](const auto& ves) { return ves->config().name == config.ves; });
     const Ves* const ves = fresh != change->new_veses.end() ? fresh->get() : FindVes(config.ves);
-    if (ves == nullptr) return absl::InvalidArgumentError(absl::StrCat("vPort ", name, ": there is no VES ", config.ves));
+    if (ves == nullptr)
+      return absl::InvalidArgumentError(
+          absl::StrCat("vPort ", name, ": there is no VES ", config.ves));
     absl::StatusOr<VPort> vport = MakeVPort(config, *ves);
     if (!vport.ok()) return vport.status();
     change->vports[name] = *std::move(vport);
@@ -129,9 +141,11 @@ absl::Status Agent::MakeNewVPorts(Change* change) {
 void Agent::TellThatTheyLeave(const Change& change) {
   for (const std::unique_ptr<Ves>& ves : veses_) {
     const std::string& name = ves->config().name;
-    const bool goes = Contains(change.diff.veses.removed, name) || Contains(change.diff.veses.replaced, name);
-    const bool is_used = std::any_of(change.next->vports.begin(), change.next->vports.end(),
-                                     [&name](const VPortConfig& vport) { return vport.ves == name; });
+    const bool goes =
+        Contains(change.diff.veses.removed, name) || Contains(change.diff.veses.replaced, name);
+    const bool is_used =
+        std::any_of(change.next->vports.begin(), change.next->vports.end(),
+                    [&name](const VPortConfig& vport) { return vport.ves == name; });
     if (!ves->vports().empty() && (goes || !is_used)) ves->Leave();
   }
 }
@@ -174,8 +188,10 @@ void Agent::Detach(const std::string& name, Change* change) {
 void Agent::ExchangeVeses(Change* change) {
   for (auto ves = veses_.begin(); ves != veses_.end();) {
     const std::string& name = (*ves)->config().name;
-    if (Contains(change->diff.veses.changed, name)) (*ves)->Change(*eoib::FindVes(*change->next, name));
-    if (!Contains(change->diff.veses.removed, name) && !Contains(change->diff.veses.replaced, name)) {
+    if (Contains(change->diff.veses.changed, name))
+      (*ves)->Change(*eoib::FindVes(*change->next, name));
+    if (!Contains(change->diff.veses.removed, name) &&
+        !Contains(change->diff.veses.replaced, name)) {
       ++ves;
       continue;
     }
@@ -188,7 +204,6 @@ void Agent::ExchangeVeses(Change* change) {
     veses_.push_back(std::move(ves));
   }
   change->new_veses.clear();
-  if (change->diff.fdb_limit) fdb_budget_.SetLimit(change->next->fdb_limit.value_or(FdbBudget::kUnlimited));
 }
 
 // To VESes that go on.
@@ -212,13 +227,13 @@ absl::Status Agent::Attach(const std::string& name, Change* change) {
     change->vports[name] = *std::move(vport);
   }
   VPort& vport = change->vports[name];
+  if (vport.config != config) vport.interface->Adjust(config);
   vport.config = config;
-  if (vport.adjust != nullptr) vport.adjust(config);
   if (absl::Status status = ves->AddVPort(&vport); !status.ok()) return status;
   change->vports.erase(name);
   const VPort* added = nullptr;
   FindVPort(name, &added);
-  if (added->check != nullptr) ves->NoteTrouble(added->index, added->check());
+  if (const auto trouble = added->interface->Check()) ves->NoteTrouble(added->index, *trouble);
   return AddPort(ves, added->index);
 }
 
@@ -227,7 +242,8 @@ void Agent::SetUpTouched(const ConfigDiff::Names& names) {
   for (const auto* list : {&names.added, &names.changed, &names.reattached, &names.replaced})
     touched.insert(list->begin(), list->end());
   for (const std::unique_ptr<Ves>& ves : veses_) {
-    ves->SetUpVPorts([&touched](const VPort& vport) { return touched.contains(vport.config.name); });
+    ves->SetUpVPorts(
+        [&touched](const VPort& vport) { return touched.contains(vport.config.name); });
   }
 }
 
@@ -250,18 +266,19 @@ void Agent::RemakeLostInterfaces() {
   look_for_lost_at_ = loop_->Now() + absl::Seconds(1);
   for (const std::unique_ptr<Ves>& ves : veses_) {
     for (const VPort& vport : ves->vports()) {
-      if (vport.check != nullptr) ves->NoteTrouble(vport.index, vport.check());
-      if (vport.is_lost == nullptr || !vport.is_lost()) continue;
+      if (const auto trouble = vport.interface->Check()) ves->NoteTrouble(vport.index, *trouble);
+      if (!vport.interface->IsLost()) continue;
       worker_->Stop(absl::ZeroDuration());
       RemovePort(ves.get(), vport.index);
-      absl::Status status = vport.remake();
+      absl::Status status = vport.interface->Remake();
       status.Update(AddPort(ves.get(), vport.index));
       worker_->Start();
-      const std::string trouble = status.ok() ? "" : absl::StrCat("its interface was deleted: ", status.message());
+      const std::string trouble =
+          status.ok() ? "" : absl::StrCat("its interface was deleted: ", status.message());
       if (status.ok()) {
         LogWarning(absl::StrCat("vPort ", vport.config.name,
-                                ": its interface was deleted by another program; made it again, without the addresses and "
-                                "the bridge that it had"));
+                                ": its interface was deleted by another program; made it again, "
+                                "without the addresses and the bridge that it had"));
       } else if (vport.trouble != trouble) {
         LogWarning(absl::StrCat("vPort ", vport.config.name, ": ", trouble, "; retrying"));
       }
@@ -277,7 +294,6 @@ AgentConfig Agent::PresentConfig() const {
     config.veses.push_back(ves->config());
     for (const VPort& vport : ves->vports()) config.vports.push_back(vport.config);
   }
-  if (fdb_budget_.limit() != FdbBudget::kUnlimited) config.fdb_limit = fdb_budget_.limit();
   return config;
 }
 

@@ -14,8 +14,11 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-std::string BlueVes(const std::string& more = "") { return absl::StrCat("[[ves]]\nname = 'blue'\npkey = 0x8001\n", more); }
-std::string TestVPort(const std::string& name, const std::string& more = "", const std::string& ves = "blue") {
+std::string BlueVes(const std::string& more = "") {
+  return absl::StrCat("[[ves]]\nname = 'blue'\npkey = 0x8001\n", more);
+}
+std::string TestVPort(const std::string& name, const std::string& more = "",
+                      const std::string& ves = "blue") {
   return absl::StrCat("[[vport]]\nname = '", name, "'\nves = '", ves, "'\ntype = 'test'\n", more);
 }
 
@@ -46,16 +49,20 @@ TEST_F(AgentApplyTest, AddsAVPortThatTalksAtOnce) {
 
 TEST_F(AgentApplyTest, RemovesAVPortWithAllThatIsBehindIt) {
   AddTwo();
-  ASSERT_TRUE(h1_->Apply(BlueVes() + TestVPort("v1") + TestVPort("v2", "static_macs = ['02:00:00:00:00:0d']\n")).ok());
+  ASSERT_TRUE(h1_->Apply(BlueVes() + TestVPort("v1") +
+                         TestVPort("v2", "static_macs = ['02:00:00:00:00:0d']\n"))
+                  .ok());
   h1_->port("v2")->Inject(MakeFrame(kB, kC));
   EXPECT_TRUE(Arrives(h2_->port("v1"), MakeFrame(kB, kC)));
-  ASSERT_TRUE(Until([&] { return h2_->OriginOf(kC) == "announced" && h2_->OriginOf(kD) == "announced"; }));
+  ASSERT_TRUE(
+      Until([&] { return h2_->OriginOf(kC) == "announced" && h2_->OriginOf(kD) == "announced"; }));
   ASSERT_TRUE(h1_->Apply(BlueVes() + TestVPort("v1")).ok());
   EXPECT_THAT(h1_->removed_interfaces, ElementsAre("v2"));
   EXPECT_FALSE(h1_->Knows(kC));
   EXPECT_FALSE(h1_->Knows(kD));
   EXPECT_TRUE(h1_->Knows(kA));
-  EXPECT_TRUE(Until([&] { return !h2_->Knows(kC) && !h2_->Knows(kD); })) << "the other agent is told";
+  EXPECT_TRUE(Until([&] { return !h2_->Knows(kC) && !h2_->Knows(kD); }))
+      << "the other agent is told";
   ExpectTalk(h1_->port("v1"), h2_->port("v1"));
 }
 
@@ -63,9 +70,11 @@ TEST_F(AgentApplyTest, RemovesAVPortWithAllThatIsBehindIt) {
 TEST_F(AgentApplyTest, AVesThatReturnsIsKnownAgain) {
   AddTwo();
   ASSERT_TRUE(Until([&] { return h2_->OriginOf(kA) == "announced"; }));
-  ASSERT_TRUE(h1_->Apply("[[ves]]\nname = 'red'\npkey = 0x8002\n" + TestVPort("r1", "", "red")).ok());
+  ASSERT_TRUE(
+      h1_->Apply("[[ves]]\nname = 'red'\npkey = 0x8002\n" + TestVPort("r1", "", "red")).ok());
   ASSERT_TRUE(Until([&] { return !h2_->Knows(kA); }));
-  ASSERT_TRUE(h1_->Apply(BlueVes() + TestVPort("v1", "static_macs = ['02:00:00:00:00:0c']\n")).ok());
+  ASSERT_TRUE(
+      h1_->Apply(BlueVes() + TestVPort("v1", "static_macs = ['02:00:00:00:00:0c']\n")).ok());
   EXPECT_TRUE(Until([&] { return h2_->OriginOf(kC) == "announced"; }));
 }
 
@@ -76,7 +85,8 @@ TEST_F(AgentApplyTest, LastVPortLeavesTheGroupAndTheFirstJoinsIt) {
     return groups.empty() ? 0 : groups[0].members.size();
   };
   EXPECT_EQ(members(), 2u);
-  ASSERT_TRUE(Until([&] { return h2_->OriginOf(kA) == "announced"; })) << "the other agent knows this one";
+  ASSERT_TRUE(Until([&] { return h2_->OriginOf(kA) == "announced"; }))
+      << "the other agent knows this one";
   ASSERT_TRUE(h1_->Apply(BlueVes()).ok());
   EXPECT_TRUE(Until([&] { return members() == 1; }));
   EXPECT_THAT(h1_->Command("show"), HasSubstr("no member without a vPort"));
@@ -85,7 +95,8 @@ TEST_F(AgentApplyTest, LastVPortLeavesTheGroupAndTheFirstJoinsIt) {
   ASSERT_TRUE(AllJoined());
   EXPECT_EQ(members(), 2u);
   EXPECT_TRUE(ArrivesInTheEnd(h1_->port("v1"), h2_->port("v1"), MakeFrame(kB, kA)));
-  EXPECT_TRUE(Until([&] { return h2_->OriginOf(kA) == "announced"; })) << "the other agent knows this one again";
+  EXPECT_TRUE(Until([&] { return h2_->OriginOf(kA) == "announced"; }))
+      << "the other agent knows this one again";
 }
 
 TEST_F(AgentApplyTest, AddsAndRemovesAVes) {
@@ -96,7 +107,8 @@ TEST_F(AgentApplyTest, AddsAndRemovesAVes) {
   ASSERT_TRUE(AllJoined());
   EXPECT_TRUE(ArrivesInTheEnd(h1_->port("r1"), h2_->port("r1"), MakeFrame(kD, kC)));
   EXPECT_FALSE(h1_->Knows(kD)) << "no station of h2 has sent";
-  ASSERT_TRUE(Until([&] { return h2_->OriginOf(kC) == "announced"; })) << "the other agent knows this one";
+  ASSERT_TRUE(Until([&] { return h2_->OriginOf(kC) == "announced"; }))
+      << "the other agent knows this one";
   ASSERT_TRUE(h1_->Apply(BlueVes() + TestVPort("v1")).ok());
   EXPECT_THAT(h1_->Command("show"), Not(HasSubstr("VES red")));
   EXPECT_TRUE(Until([&] { return !h2_->Knows(kC); })) << "the agent has said that it leaves";
@@ -118,7 +130,9 @@ TEST_F(AgentApplyTest, ChangedVPortKeepsItsInterface) {
 TEST_F(AgentApplyTest, ChangesKeysOfAVesInPlace) {
   AddTwo();
   const std::string qpn = h1_->Qpn();
-  ASSERT_TRUE(h1_->Apply(BlueVes("ageing = 1000\nfdb_limit = 99\nvlans = [0, 10]\n") + TestVPort("v1")).ok());
+  ASSERT_TRUE(
+      h1_->Apply(BlueVes("ageing = 1000\nfdb_limit = 99\nvlans = [0, 10]\n") + TestVPort("v1"))
+          .ok());
   EXPECT_EQ(h1_->Qpn(), qpn);
   EXPECT_THAT(h1_->Command("show"), HasSubstr("VLANs 0,10"));
   EXPECT_THAT(h1_->Command("show"), HasSubstr("of 99"));
@@ -141,7 +155,8 @@ TEST_F(AgentApplyTest, VesThatMovesToAnotherPartitionTakesItsVPortsAlong) {
 TEST_F(AgentApplyTest, AppliesNothingIfAnInterfaceCannotBeMade) {
   AddTwo();
   h1_->is_broken = [](const VPortConfig& config) { return config.name == "v3"; };
-  const absl::Status status = h1_->Apply(BlueVes("fdb_limit = 7\n") + TestVPort("v2") + TestVPort("v3"));
+  const absl::Status status =
+      h1_->Apply(BlueVes("fdb_limit = 7\n") + TestVPort("v2") + TestVPort("v3"));
   EXPECT_THAT(status.message(), HasSubstr("v3: broken"));
   EXPECT_THAT(h1_->removed_interfaces, ElementsAre("v2")) << "it was new";
   EXPECT_THAT(h1_->Command("show"), Not(HasSubstr("of 7")));
@@ -151,10 +166,12 @@ TEST_F(AgentApplyTest, AppliesNothingIfAnInterfaceCannotBeMade) {
 
 TEST_F(AgentApplyTest, GoesBackIfAnInterfaceCannotBeMadeAgain) {
   AddTwo();
-  ASSERT_TRUE(h1_->Apply(BlueVes() + TestVPort("v1") + TestVPort("v2", "mac = '02:00:00:00:00:0c'\n")).ok());
+  ASSERT_TRUE(
+      h1_->Apply(BlueVes() + TestVPort("v1") + TestVPort("v2", "mac = '02:00:00:00:00:0c'\n"))
+          .ok());
   h1_->is_broken = [](const VPortConfig& config) { return config.mac == kD; };
-  const absl::Status status =
-      h1_->Apply(BlueVes("fdb_limit = 7\n") + TestVPort("v1") + TestVPort("v2", "mac = '02:00:00:00:00:0d'\n"));
+  const absl::Status status = h1_->Apply(BlueVes("fdb_limit = 7\n") + TestVPort("v1") +
+                                         TestVPort("v2", "mac = '02:00:00:00:00:0d'\n"));
   EXPECT_THAT(status.message(), HasSubstr("v2: broken"));
   EXPECT_THAT(h1_->Command("show"), Not(HasSubstr("of 7")));
   EXPECT_TRUE(h1_->carrier("v2"));
@@ -163,7 +180,9 @@ TEST_F(AgentApplyTest, GoesBackIfAnInterfaceCannotBeMadeAgain) {
 
   // If the former interface cannot be made again either, all but that goes back.
   h1_->is_broken = [](const VPortConfig& config) { return config.name == "v2"; };
-  ASSERT_FALSE(h1_->Apply(BlueVes("fdb_limit = 7\n") + TestVPort("v1") + TestVPort("v2", "mac = '02:00:00:00:00:0d'\n")).ok());
+  ASSERT_FALSE(h1_->Apply(BlueVes("fdb_limit = 7\n") + TestVPort("v1") +
+                          TestVPort("v2", "mac = '02:00:00:00:00:0d'\n"))
+                   .ok());
   EXPECT_THAT(h1_->Command("show"), Not(HasSubstr("of 7")));
   EXPECT_THAT(h1_->Command("show"), Not(HasSubstr("vPort v2")));
   ExpectTalk(h1_->port("v1"), h2_->port("v1"));
@@ -172,8 +191,8 @@ TEST_F(AgentApplyTest, GoesBackIfAnInterfaceCannotBeMadeAgain) {
 TEST_F(AgentApplyTest, RefusesAStaticMacThatAnOperatorHasElsewhere) {
   AddTwo();
   EXPECT_THAT(h1_->Command("fdb/add", {"blue", "0", kD.ToString(), "v1"}), Not(HasSubstr("error")));
-  const absl::Status status =
-      h1_->Apply(BlueVes() + TestVPort("v1") + TestVPort("v2", "static_macs = ['" + kD.ToString() + "']\n"));
+  const absl::Status status = h1_->Apply(
+      BlueVes() + TestVPort("v1") + TestVPort("v2", "static_macs = ['" + kD.ToString() + "']\n"));
   EXPECT_THAT(status.message(), HasSubstr("is behind vPort v1 by `fdb add`"));
   EXPECT_THAT(h1_->Command("show"), Not(HasSubstr("vPort v2")));
 }
@@ -185,14 +204,18 @@ TEST_F(AgentApplyTest, ManyRandomChangesEndInTheLastConfiguration) {
   for (int round = 0; round < 40; ++round) {
     std::string toml = BlueVes(random() % 2 == 0 ? "" : "ageing = 60\n");
     if (random() % 2 == 0)
-      toml += absl::StrCat("[[ves]]\nname = 'red'\npkey = 0x8002\nheader = '", random() % 2 ? "eoib" : "xve", "'\n",
+      toml += absl::StrCat("[[ves]]\nname = 'red'\npkey = 0x8002\nheader = '",
+                           random() % 2 ? "eoib" : "xve", "'\n",
                            random() % 2 ? TestVPort("r1", "", "red") : "");
     for (const char* name : {"v1", "v2", "v3", "v4"}) {
       if (random() % 3 == 0) continue;
-      toml += TestVPort(name, random() % 3 == 0 ? "access_vlan = 10\n" : random() % 2 == 0 ? "sticky = true\n" : "");
+      toml += TestVPort(name, random() % 3 == 0   ? "access_vlan = 10\n"
+                              : random() % 2 == 0 ? "sticky = true\n"
+                                                  : "");
     }
     ASSERT_TRUE(h1_->Apply(toml).ok()) << toml;
-    ASSERT_TRUE(ConfigDiff::Between(h1_->agent()->config(), ParseConfig(toml, "test").value()).empty());
+    ASSERT_TRUE(
+        ConfigDiff::Between(h1_->agent()->config(), ParseConfig(toml, "test").value()).empty());
     h2_->port("v1")->Inject(MakeFrame(MacAddr::Broadcast(), kB));
     PumpAll();
   }

@@ -1,6 +1,6 @@
-// Whole agents on an HCA that behaves like real hardware, simulated by FaultyHca: all asynchronous events, ports, P_Keys and
-// subnet managers that are missing at first, queue pairs in error, devices that disappear. The agents' clock moves only when a
-// test does it.
+// Whole agents on an HCA that behaves like real hardware, simulated by FaultyHca: all asynchronous
+// events, ports, P_Keys and subnet managers that are missing at first, queue pairs in error,
+// devices that disappear. The agents' clock moves only when a test does it.
 #include <set>
 
 #include "control/agent_test_fixture.h"
@@ -32,11 +32,12 @@ class AgentHcaTest : public AgentTestOf<FakeClock> {
   // The sources of the frames that arrived at the host's port since the last call.
   static std::set<MacAddr> SourcesAt(Host* host) {
     std::set<MacAddr> sources;
-    for (const auto& sent : host->port("v1")->TakeTransmitted()) sources.insert(MacAddr::FromWire(&sent.bytes[6]));
+    for (const auto& sent : host->port("v1")->TakeTransmitted())
+      sources.insert(MacAddr::FromWire(&sent.bytes[6]));
     return sources;
   }
-  // The same, including everything that `from`'s agent has told its worker to send so far: that is out before the second of
-  // two frames from its station.
+  // The same, including everything that `from`'s agent has told its worker to send so far: that is
+  // out before the second of two frames from its station.
   std::set<MacAddr> SourcesUpToNow(Host* from, Host* to) {
     std::set<MacAddr> sources;
     for (int i = 0; i < 2; ++i) {
@@ -118,8 +119,8 @@ TEST_F(AgentHcaTest, PortErrorTakesTheCarrierDownUntilThePortIsActive) {
   PortIs(h1->hca(), IBV_PORT_DOWN);
   h1->hca()->Raise(IBV_EVENT_PORT_ERR);
   ASSERT_TRUE(Until([&] { return !h1->carrier("v1"); }));
-  EXPECT_THAT(h1->Command("show"),
-              AllOf(HasSubstr("h1: the port is down: no link"), HasSubstr("not joined: the port is down")));
+  EXPECT_THAT(h1->Command("show"), AllOf(HasSubstr("h1: the port is down: no link"),
+                                         HasSubstr("not joined: the port is down")));
   const uint64_t mads = MadsOf("h1");
   Pass(absl::Seconds(30));
   EXPECT_EQ(MadsOf("h1"), mads) << "nothing is asked for";
@@ -137,7 +138,8 @@ TEST_F(AgentHcaTest, CoalescesEventsIntoOneRefresh) {
   ASSERT_TRUE(AllJoined());
   const uint64_t mads = MadsOf("h1");
   const std::string qpn = h1->Qpn();
-  for (const ibv_event_type event : {IBV_EVENT_CLIENT_REREGISTER, IBV_EVENT_QP_FATAL, IBV_EVENT_LID_CHANGE}) {
+  for (const ibv_event_type event :
+       {IBV_EVENT_CLIENT_REREGISTER, IBV_EVENT_QP_FATAL, IBV_EVENT_LID_CHANGE}) {
     h1->hca()->Raise(event);
   }
   ASSERT_TRUE(Until([&] { return MadsOf("h1") > mads; }));
@@ -149,7 +151,8 @@ TEST_F(AgentHcaTest, CoalescesEventsIntoOneRefresh) {
 // ---- Things that are missing when a host boots.
 
 TEST_F(AgentHcaTest, StartsOnAPortThatIsDown) {
-  for (const auto& [state, part] : {std::pair(IBV_PORT_DOWN, "no link"), std::pair(IBV_PORT_INIT, "is OpenSM running?")}) {
+  for (const auto& [state, part] :
+       {std::pair(IBV_PORT_DOWN, "no link"), std::pair(IBV_PORT_INIT, "is OpenSM running?")}) {
     Host* h1 = AddHost("h1", kOneVes, [state = state](FaultyHca* hca) {
       hca->EditPort([state](ibv_port_attr* attr) {
         attr->state = state;
@@ -157,13 +160,13 @@ TEST_F(AgentHcaTest, StartsOnAPortThatIsDown) {
         attr->lid = attr->sm_lid = 0;
       });
     });
-    EXPECT_EQ(h1->mtu("v1"), 2026) << "until the group says";
+    EXPECT_EQ(h1->mtu("v1"), 2022) << "until the group says";
     Pass(absl::Seconds(20));
     EXPECT_FALSE(h1->carrier("v1"));
     EXPECT_THAT(h1->Command("show"), AllOf(HasSubstr(part), HasSubstr("not joined: the port is ")));
     h1->hca()->EditPort([](ibv_port_attr*) {});
     EXPECT_TRUE(InTime([&] { return h1->carrier("v1"); })) << "no event came, but it looks again";
-    EXPECT_EQ(h1->mtu("v1"), 4074);
+    EXPECT_EQ(h1->mtu("v1"), 4070);
     KillHost(h1);
   }
 }
@@ -179,7 +182,8 @@ TEST_F(AgentHcaTest, StartsWithoutASubnetManager) {
 }
 
 constexpr char kGreenVes[] =
-    "[[ves]]\nname = \"green\"\npkey = 0x8009\n[[vport]]\nname = \"v1\"\nves = \"green\"\ntype = \"test\"\n";
+    "[[ves]]\nname = \"green\"\npkey = 0x8009\n[[vport]]\nname = \"v1\"\nves = \"green\"\ntype = "
+    "\"test\"\n";
 
 TEST_F(AgentHcaTest, StartsBeforeThePortIsInThePartition) {
   for (const bool event : {true, false}) {
@@ -188,10 +192,12 @@ TEST_F(AgentHcaTest, StartsBeforeThePortIsInThePartition) {
     Host* h2 = AddHost("h2", kGreenVes);
     Pass(absl::Seconds(30));
     EXPECT_FALSE(h1->carrier("v1"));
-    EXPECT_THAT(h1->Command("show"),
-                AllOf(HasSubstr("VES green: P_Key 0x8009"), HasSubstr("QPN none"),
-                      HasSubstr("not joined: VES green: find P_Key 0x8009 on port soft:h1: not in its table"),
-                      HasSubstr("partition add")));
+    EXPECT_THAT(
+        h1->Command("show"),
+        AllOf(
+            HasSubstr("VES green: P_Key 0x8009"), HasSubstr("QPN none"),
+            HasSubstr("not joined: VES green: find P_Key 0x8009 on port soft:h1: not in its table"),
+            HasSubstr("partition add")));
     // Local stations reach one another; frames for the fabric are counted as drops.
     h1->port("v1")->Inject(MakeFrame(MacAddr::Broadcast(), kA));
     EXPECT_TRUE(Until([&] { return absl::StrContains(h1->Command("drops"), "fabric_down"); }));
@@ -202,13 +208,15 @@ TEST_F(AgentHcaTest, StartsBeforeThePortIsInThePartition) {
       ASSERT_TRUE(subnet_.AddToPartition(PKey(0x8009), name, softhca::Membership::kFull).ok());
     }
     if (event) {
-      EXPECT_TRUE(Until([&] { return h1->carrier("v1") && h2->carrier("v1"); })) << "though no time passes";
+      EXPECT_TRUE(Until([&] { return h1->carrier("v1") && h2->carrier("v1"); }))
+          << "though no time passes";
     } else {
       EXPECT_TRUE(InTime([&] { return h1->carrier("v1") && h2->carrier("v1"); }));
     }
     EXPECT_TRUE(ArrivesInTheEnd(h1->port("v1"), h2->port("v1"), MakeFrame(kB, kA)));
     EXPECT_TRUE(ArrivesInTheEnd(h2->port("v1"), h1->port("v1"), MakeFrame(kA, kB)));
-    for (const char* name : {"h1", "h2"}) ASSERT_TRUE(subnet_.RemoveFromPartition(PKey(0x8009), name).ok());
+    for (const char* name : {"h1", "h2"})
+      ASSERT_TRUE(subnet_.RemoveFromPartition(PKey(0x8009), name).ok());
     KillHost(h1);
     KillHost(h2);
   }
@@ -219,7 +227,7 @@ TEST_F(AgentHcaTest, DoesNotJoinAGroupWithALargerMtuThanThePort) {
   Host* h1 = AddHost("h1", kOneVes);
   Host* h2 = AddHost("h2", kOneVes);
   ASSERT_TRUE(AllJoined());
-  EXPECT_EQ(h1->mtu("v1"), 4074);
+  EXPECT_EQ(h1->mtu("v1"), 4070);
   h1->hca()->EditPort([](ibv_port_attr* attr) { attr->active_mtu = IBV_MTU_2048; });
   h1->hca()->Raise(IBV_EVENT_PORT_ACTIVE);
   ASSERT_TRUE(InTime([&] { return !h1->carrier("v1"); }));
@@ -239,10 +247,16 @@ TEST_F(AgentHcaTest, ErrorsOfMissingPermissionsSayWhatToDo) {
   };
   const Row rows[] = {
       {"alloc_pd", EIO, {"allocate a protection domain on soft:h1: Input/output error"}},
-      {"reg_mr", ENOMEM, {"register ", "bytes of packet buffers on soft:h1: Cannot allocate memory", "LimitMEMLOCK"}},
-      {"create_comp_channel", EMFILE, {"create a completion channel on soft:h1: Too many open files"}},
+      {"reg_mr",
+       ENOMEM,
+       {"register ", "bytes of packet buffers on soft:h1: Cannot allocate memory", "LimitMEMLOCK"}},
+      {"create_comp_channel",
+       EMFILE,
+       {"create a completion channel on soft:h1: Too many open files"}},
       {"create_qp", ENOMEM, {"create a UD QP", "LimitMEMLOCK"}},
-      {"modify_qp", EPERM, {"to INIT on soft:h1: Operation not permitted", "0x80008001", "CAP_NET_RAW"}},
+      {"modify_qp",
+       EPERM,
+       {"to INIT on soft:h1: Operation not permitted", "0x80008001", "CAP_NET_RAW"}},
       {"query_port", EIO, {"query port soft:h1: Input/output error"}},
       {"query_gid", EIO, {"query GID 0 of port soft:h1: Input/output error"}},
       {"query_pkey", EIO, {"query P_Key 0 of port soft:h1: Input/output error"}},
@@ -255,10 +269,15 @@ TEST_F(AgentHcaTest, ErrorsOfMissingPermissionsSayWhatToDo) {
     auto hca = std::make_unique<FaultyHca>(softhca::OpenSoftHca(subnet_.Connect(), "h1").value());
     hca->Fail(row.verb, row.error);
     const auto agent = Agent::Create(
-        ParseConfig("[[ves]]\nname = \"blue\"\npkey = 0x8001\n", "test").value(), std::move(hca), state.get(),
-        [](const VPortConfig&, MacAddr, int, const Ves&, FabricPort*) -> absl::StatusOr<VPort> { abort(); }, &loop, &clock_);
+        ParseConfig("[[ves]]\nname = \"blue\"\npkey = 0x8001\n", "test").value(), std::move(hca),
+        state.get(),
+        [](const VPortConfig&, MacAddr, int, const Ves&, FabricPort*) -> absl::StatusOr<VPort> {
+          abort();
+        },
+        &loop, &clock_);
     ASSERT_FALSE(agent.ok());
-    for (const char* part : row.parts) EXPECT_THAT(std::string(agent.status().message()), HasSubstr(part));
+    for (const char* part : row.parts)
+      EXPECT_THAT(std::string(agent.status().message()), HasSubstr(part));
   }
 }
 
@@ -271,10 +290,14 @@ struct ErrorRow {
 
 TEST_F(AgentHcaTest, ReplacesALostQueuePair) {
   const ErrorRow rows[] = {
-      {"a receive failed", [](FaultyHca* hca) { hca->SpoilReceive(IBV_WC_LOC_PROT_ERR, IBV_QPS_ERR); }},
-      {"receives were flushed", [](FaultyHca* hca) { hca->SpoilReceive(IBV_WC_WR_FLUSH_ERR, IBV_QPS_ERR); }},
-      {"a send failed, and the queue pair is in ERR", [](FaultyHca* hca) { hca->SpoilSend(IBV_WC_FATAL_ERR, IBV_QPS_ERR); }},
-      {"a completion queue was overrun, and no event came", [](FaultyHca* hca) { hca->OverrunQueues(); }},
+      {"a receive failed",
+       [](FaultyHca* hca) { hca->SpoilReceive(IBV_WC_LOC_PROT_ERR, IBV_QPS_ERR); }},
+      {"receives were flushed",
+       [](FaultyHca* hca) { hca->SpoilReceive(IBV_WC_WR_FLUSH_ERR, IBV_QPS_ERR); }},
+      {"a send failed, and the queue pair is in ERR",
+       [](FaultyHca* hca) { hca->SpoilSend(IBV_WC_FATAL_ERR, IBV_QPS_ERR); }},
+      {"a completion queue was overrun, and no event came",
+       [](FaultyHca* hca) { hca->OverrunQueues(); }},
   };
   Host* h1 = AddHost("h1", kOneVes);
   Host* h2 = AddHost("h2", kOneVes);
@@ -322,7 +345,8 @@ TEST_F(AgentHcaTest, ReplacesAFailingQueuePairAtMostOnceASecond) {
   const std::string second = h1->Qpn();
   h1->hca()->OverrunQueues();
   h1->port("v1")->Inject(MakeFrame(MacAddr::Broadcast(), kA));
-  EXPECT_TRUE(Until([&] { return absl::StrContains(h1->Command("drops"), "send_error"); })) << "its worker has noticed";
+  EXPECT_TRUE(Until([&] { return absl::StrContains(h1->Command("drops"), "send_error"); }))
+      << "its worker has noticed";
   for (int i = 0; i < 20; ++i) PumpAll();
   EXPECT_EQ(h1->Qpn(), second);
   Pass(absl::Seconds(1));
@@ -336,7 +360,8 @@ TEST_F(AgentHcaTest, RetriesTheReplacementOfAQueuePair) {
   h1->hca()->Fail("create_qp", ENOMEM);
   h1->hca()->Raise(IBV_EVENT_QP_FATAL);
   ASSERT_TRUE(Until([&] { return !h1->carrier("v1"); }));
-  EXPECT_THAT(h1->Command("show"), AllOf(HasSubstr("QPN none"), HasSubstr("create a UD QP"), HasSubstr("LimitMEMLOCK")));
+  EXPECT_THAT(h1->Command("show"),
+              AllOf(HasSubstr("QPN none"), HasSubstr("create a UD QP"), HasSubstr("LimitMEMLOCK")));
   Pass(absl::Seconds(5));
   EXPECT_FALSE(h1->carrier("v1"));
   h1->hca()->Mend("create_qp");
@@ -352,7 +377,8 @@ TEST_F(AgentHcaTest, RetriesToAttachToAGroup) {
   Pass(absl::Seconds(2));
   EXPECT_THAT(h1->Command("show"), HasSubstr("not joined: create address handle to ff12:"));
   h1->hca()->Mend("create_ah");
-  EXPECT_TRUE(InTime([&] { return absl::StrContains(h1->Command("show"), "not joined: attach QP "); }));
+  EXPECT_TRUE(
+      InTime([&] { return absl::StrContains(h1->Command("show"), "not joined: attach QP "); }));
   h1->hca()->Mend("attach_mcast");
   EXPECT_TRUE(InTime([&] { return h1->carrier("v1"); }));
 }
@@ -371,10 +397,12 @@ TEST_F(AgentHcaTest, LogsALostDeviceOnceAndEndsWithoutHanging) {
     if (event) h1->hca()->Raise(IBV_EVENT_DEVICE_FATAL);
     h1->hca()->Vanish();
     ASSERT_TRUE(Until([&] { return !h1->lost.empty(); }));
-    EXPECT_THAT(h1->lost, ElementsAre(event ? "soft:h1 reports that it is lost" : "soft:h1 is gone: Input/output error"));
+    EXPECT_THAT(h1->lost, ElementsAre(event ? "soft:h1 reports that it is lost"
+                                            : "soft:h1 is gone: Input/output error"));
     EXPECT_FALSE(h1->carrier("v1"));
     EXPECT_FALSE(h1->carrier("v2"));
-    EXPECT_THAT(h1->Command("show"), AllOf(HasSubstr("lost: soft:h1"), HasSubstr("query port soft:h1: Input/output error")));
+    EXPECT_THAT(h1->Command("show"), AllOf(HasSubstr("lost: soft:h1"),
+                                           HasSubstr("query port soft:h1: Input/output error")));
     Pass(absl::Seconds(20));
     EXPECT_EQ(h1->lost.size(), 1u) << "once";
     bool stopped = false;

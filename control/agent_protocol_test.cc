@@ -1,10 +1,12 @@
 // The vPort protocol between whole agents. The agents' clock moves only when a test does it.
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_replace.h"
 #include "control/agent_test_fixture.h"
-#include "control/daemon/log.h"
+#include "vswitch/base/daemon/log.h"
 
 namespace eoib {
 namespace {
@@ -14,10 +16,12 @@ using ::testing::Not;
 
 constexpr char kStaticB[] =
     "[[ves]]\nname = \"blue\"\npkey = 0x8001\n"
-    "[[vport]]\nname = \"v1\"\nves = \"blue\"\ntype = \"test\"\nstatic_macs = [\"02:00:00:00:00:0b\"]\n";
+    "[[vport]]\nname = \"v1\"\nves = \"blue\"\ntype = \"test\"\nstatic_macs = "
+    "[\"02:00:00:00:00:0b\"]\n";
 constexpr char kSecondVPort[] =
-    "[[vport]]\nname = \"v2\"\nves = \"blue\"\ntype = \"test\"\nstatic_macs = [\"02:00:00:00:00:0c\"]\n";
-constexpr size_t kAnnounced = 1024;  // README.md: learned MACs of a vPort that are announced
+    "[[vport]]\nname = \"v2\"\nves = \"blue\"\ntype = \"test\"\nstatic_macs = "
+    "[\"02:00:00:00:00:0c\"]\n";
+constexpr size_t kAnnounced = 1024;  // deploy/manual.md: learned MACs of a vPort that are announced
 
 class AgentProtocolTest : public AgentTestOf<FakeClock> {
  protected:
@@ -38,9 +42,11 @@ class AgentProtocolTest : public AgentTestOf<FakeClock> {
   }
   // Waits until `host` has an announced entry for `mac` at `other`.
   bool IsAnnounced(Host* host, MacAddr mac, Host* other) {
-    return PassUntil([&] { return host->OriginOf(mac) == "announced" && IsAt(host, mac, other->Qpn()); });
+    return PassUntil(
+        [&] { return host->OriginOf(mac) == "announced" && IsAt(host, mac, other->Qpn()); });
   }
-  // A station behind `host` speaks, most often once, until `other` has what the agent announces of it.
+  // A station behind `host` speaks, most often once, until `other` has what the agent announces of
+  // it.
   bool Speaks(Host* host, MacAddr mac, Host* other) {
     absl::Time next = watch_.Now();
     return PassUntil([&] {
@@ -48,11 +54,12 @@ class AgentProtocolTest : public AgentTestOf<FakeClock> {
         host->port("v1")->Inject(MakeFrame(MacAddr::Broadcast(), mac));
         next = watch_.Now() + absl::Milliseconds(200);
       }
-      return IsAt(other, mac, host->Qpn()) && other->OriginOf(mac) == (host->announces() ? "announced" : "learned");
+      return IsAt(other, mac, host->Qpn()) &&
+             other->OriginOf(mac) == (host->announces() ? "announced" : "learned");
     });
   }
-  // Waits until `host` has handled all that arrived before: its worker takes turns at the fabric and at the port, where a
-  // station speaks twice.
+  // Waits until `host` has handled all that arrived before: its worker takes turns at the fabric
+  // and at the port, where a station speaks twice.
   bool CatchesUp(Host* host, MacAddr station) {
     for (int i = 0; i < 2; ++i) {
       const uint64_t before = host->Stat("transmitted_fabric");
@@ -70,28 +77,33 @@ class AgentProtocolTest : public AgentTestOf<FakeClock> {
     EXPECT_EQ(from->Stat("flooded_unknown"), before + floods);
   }
   static MacAddr Station(size_t i) { return MacAddr::FromUint64(0x02'00'00'01'00'00 + i); }
-  // So many stations behind `host` speak, and `other` learns them; slower than the limit of the worker's reports.
+  // So many stations behind `host` speak, and `other` learns them; slower than the limit of the
+  // worker's reports.
   bool StationsSpeak(Host* host, Host* other, size_t stations) {
     for (size_t first = 0; first < stations; first += 50) {
       const size_t last = std::min(first + 50, stations);
-      for (size_t i = first; i < last; ++i) host->port("v1")->Inject(MakeFrame(MacAddr::Broadcast(), Station(i)));
+      for (size_t i = first; i < last; ++i)
+        host->port("v1")->Inject(MakeFrame(MacAddr::Broadcast(), Station(i)));
       if (!PassUntil([&] { return other->Knows(Station(last - 1)); })) return false;
       Pass(absl::Milliseconds(100));
     }
     return true;
   }
-  // As many stations as fit behind `host` speak while no time passes, so the worker reports only a burst of them.
+  // As many stations as fit behind `host` speak while no time passes, so the worker reports only a
+  // burst of them.
   bool StationsSpeakAtOnce(Host* host, size_t stations) {
     for (size_t first = 0; first < stations; first += 50) {
       const size_t last = std::min(first + 50, stations);
-      for (size_t i = first; i < last; ++i) host->port("v1")->Inject(MakeFrame(MacAddr::Broadcast(), Station(i)));
+      for (size_t i = first; i < last; ++i)
+        host->port("v1")->Inject(MakeFrame(MacAddr::Broadcast(), Station(i)));
       if (!Until([&] { return host->Knows(Station(last - 1)); })) return false;
     }
     return true;
   }
   static size_t RowsWith(Host* host, const std::string& text) {
     size_t rows = 0;
-    for (absl::string_view line : absl::StrSplit(host->ShowFdb(), '\n')) rows += absl::StrContains(line, text);
+    for (absl::string_view line : absl::StrSplit(host->ShowFdb(), '\n'))
+      rows += absl::StrContains(line, text);
     return rows;
   }
   // The datagrams between `host` and all others are lost.
@@ -104,6 +116,86 @@ class AgentProtocolTest : public AgentTestOf<FakeClock> {
   }
 };
 
+// As if a privileged program at another port forged h2's GID and QPN.
+TEST_F(AgentProtocolTest, MessagesFromAnotherLidThanThePathRecordsDoNotCount) {
+  Host *h1 = AddHost("h1", kOneVes), *h2 = AddHost("h2", kStaticB);
+  ASSERT_TRUE(AllJoined());
+  ASSERT_TRUE(IsAnnounced(h1, kB, h2));
+  ASSERT_TRUE(PassUntil([&] { return absl::StrContains(h1->Command("neigh"), "rate"); }))
+      << "the record is known";
+  h1->hca()->EditReceives([](ibv_wc* completion) { completion->slid = 99; });
+  ASSERT_TRUE(h2->Apply(absl::StrCat(kStaticB, kSecondVPort)).ok());
+  ASSERT_TRUE(PassUntil([&] { return h1->Stat("path_refused_lids") > 0; }));
+  const uint64_t messages = h1->Stat("path_distrusted_messages");
+  ASSERT_TRUE(PassUntil([&] { return h1->Stat("path_distrusted_messages") > messages; }))
+      << "after the SA has answered";
+  EXPECT_EQ(h1->OriginOf(kC), "");
+  h1->port("v1")->Inject(MakeFrame(kB, kA));
+  EXPECT_TRUE(Arrives(h2->port("v1"), MakeFrame(kB, kA))) << "h1 sends to the LID of the record";
+
+  h1->hca()->EditReceives([](ibv_wc*) {});
+  EXPECT_TRUE(IsAnnounced(h1, kC, h2));
+}
+
+// The keys of a VES that trusts only the agents of `hosts`.
+std::string TrustingOnly(const std::vector<Host*>& hosts) {
+  std::string gids;
+  for (Host* host : hosts)
+    absl::StrAppend(&gids, "'", host->soft_port()->config().gid.ToString(), "', ");
+  return absl::StrReplaceAll(
+      kOneVes, {{"pkey = 0x8001\n", absl::StrCat("pkey = 0x8001\nagents = [", gids, "]\n")}});
+}
+constexpr char kStaticC[] =
+    "[[ves]]\nname = \"blue\"\npkey = 0x8001\n"
+    "[[vport]]\nname = \"v1\"\nves = \"blue\"\ntype = \"test\"\nstatic_macs = "
+    "[\"02:00:00:00:00:0c\"]\n";
+
+TEST_F(AgentProtocolTest, OnlyMessagesOfListedAgentsCount) {
+  Host *h2 = AddHost("h2", kStaticB), *h3 = AddHost("h3", kStaticC);
+  Host* const h1 = AddHost("h1", TrustingOnly({h2}));
+  ASSERT_TRUE(AllJoined());
+  EXPECT_TRUE(IsAnnounced(h1, kB, h2));
+  EXPECT_TRUE(PassUntil([&] { return h1->Stat("unlisted_messages") > 0; }));
+  EXPECT_FALSE(h1->Knows(kC));
+  EXPECT_THAT(h1->Command("peers"), Not(HasSubstr(IdOf(h3))));
+  EXPECT_THAT(h1->Command("show"),
+              HasSubstr("  agents: only those at the 1 listed GIDs count; refused "));
+  EXPECT_TRUE(IsAnnounced(h2, kC, h3)) << "h2 has no list";
+  h3->port("v1")->Inject(MakeFrame(MacAddr::Broadcast(), kD));
+  EXPECT_TRUE(Until([&] { return h1->OriginOf(kD) == "learned"; }))
+      << "frames count as those of a data-only peer";
+  h1->port("v1")->Inject(MakeFrame(kC, kA));
+  EXPECT_TRUE(Arrives(h3->port("v1"), MakeFrame(kC, kA))) << "flooded";
+}
+
+TEST_F(AgentProtocolTest, TheListOfAgentsChangesInPlace) {
+  Host *h2 = AddHost("h2", kStaticB), *h3 = AddHost("h3", kStaticC);
+  Host* const h1 = AddHost("h1", TrustingOnly({h2}));
+  ASSERT_TRUE(AllJoined());
+  ASSERT_TRUE(IsAnnounced(h1, kB, h2));
+  h3->port("v1")->Inject(MakeFrame(MacAddr::Broadcast(), kD));
+  ASSERT_TRUE(Until([&] { return h1->OriginOf(kD) == "learned"; }));
+  const std::string qpn = h1->Qpn();
+
+  testing::internal::CaptureStderr();
+  ASSERT_TRUE(h1->Apply(TrustingOnly({h3})).ok());
+  EXPECT_FALSE(h1->Knows(kB)) << "it floods at once";
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("is at a port that `agents` does not list; forgotten"));
+  EXPECT_THAT(h1->Command("peers"), Not(HasSubstr(IdOf(h2))));
+  const absl::Time asks = clock_.Now();
+  EXPECT_TRUE(PassUntil([&] { return h1->OriginOf(kC) == "announced"; }))
+      << "h3's frames were heard, so h1 asks it";
+  EXPECT_LT(clock_.Now() - asks, absl::Seconds(3));
+  EXPECT_EQ(h1->Qpn(), qpn);
+
+  ASSERT_TRUE(h1->Apply(kOneVes).ok());
+  EXPECT_TRUE(PassUntil([&] { return h1->OriginOf(kB) == "announced"; }))
+      << "without a list all count";
+  EXPECT_EQ(h1->OriginOf(kC), "announced") << "and h3 was never forgotten";
+  EXPECT_THAT(h1->Command("show"), Not(HasSubstr("  agents: ")));
+}
+
 TEST_F(AgentProtocolTest, ConfiguredMacsAreKnownBeforeTheySpeak) {
   Host *h1 = AddHost("h1", kOneVes), *h2 = AddHost("h2", kStaticB);
   ASSERT_TRUE(AllJoined());
@@ -113,7 +205,8 @@ TEST_F(AgentProtocolTest, ConfiguredMacsAreKnownBeforeTheySpeak) {
   ExpectUnicast(h1, h2, h2->port("v1")->mac(), /*floods=*/false);
 }
 
-// Entries of a VLAN are flushed when the VES leaves it. Nobody announces them again when it returns.
+// Entries of a VLAN are flushed when the VES leaves it. Nobody announces them again when it
+// returns.
 TEST_F(AgentProtocolTest, AnnouncedMacsAreBackWithTheirVlan) {
   Host *h1 = AddHost("h1", kOneVes), *h2 = AddHost("h2", kOneVes);
   ASSERT_TRUE(AllJoined());
@@ -121,10 +214,31 @@ TEST_F(AgentProtocolTest, AnnouncedMacsAreBackWithTheirVlan) {
   ASSERT_TRUE(IsAnnounced(h1, theirs, h2));
   const std::string config(kOneVes), ves = "pkey = 0x8001\n";
   const size_t end = config.find(ves) + ves.size();
-  ASSERT_TRUE(h1->Apply(config.substr(0, end) + "vlans = [7]\n" + config.substr(end) + "access_vlan = 7\n").ok());
-  EXPECT_TRUE(RowOf(h1, theirs).empty());
+  ASSERT_TRUE(
+      h1->Apply(config.substr(0, end) + "vlans = [7]\n" + config.substr(end) + "access_vlan = 7\n")
+          .ok());
+  Pass(MissingEntries::kEvery + absl::Seconds(2));
+  EXPECT_TRUE(RowOf(h1, theirs).empty()) << "nor does it come back by itself";
   ASSERT_TRUE(h1->Apply(config).ok());
   EXPECT_EQ(h1->OriginOf(theirs), "announced");
+}
+
+// An announcement comes once. The FDB is full at that moment, and has room later.
+TEST_F(AgentProtocolTest, AnnouncedMacsForWhichThereWasNoRoomAreAddedWhenThereIs) {
+  const std::string small =
+      absl::StrReplaceAll(kOneVes, {{"pkey = 0x8001\n", "pkey = 0x8001\nfdb_limit = 3\n"}});
+  Host* const h1 = AddHost("h1", small);
+  Host* const h2 = AddHost(
+      "h2", absl::StrCat(kOneVes, "static_macs = [\"", kA.ToString(), "\", \"", kB.ToString(),
+                         "\", \"", kC.ToString(), "\", \"", kD.ToString(), "\"]\n"));
+  ASSERT_TRUE(AllJoined());
+  const auto known = [&] { return RowsWith(h1, "announced"); };
+  ASSERT_TRUE(PassUntil([&] { return known() == 2; })) << "and the interface of h1";
+  Pass(MissingEntries::kEvery + absl::Seconds(2));
+  EXPECT_EQ(known(), 2u);
+  ASSERT_TRUE(h1->Apply(kOneVes).ok());
+  EXPECT_TRUE(PassUntil([&] { return known() == 5; })) << known();
+  for (const MacAddr mac : {kA, kB, kC, kD}) EXPECT_TRUE(IsAt(h1, mac, h2->Qpn()));
 }
 
 // The interface is silent: nothing but its configuration tells of it.
@@ -146,8 +260,9 @@ TEST_F(AgentProtocolTest, MacOfAnotherHostsInterfaceBehindAVPortIsLoggedAsALoop)
   const LogSink sink = [&log](int, absl::string_view text) { absl::StrAppend(&log, text, "\n"); };
   SetThreadLogSink(&sink);
   h1->port("v1")->Inject(MakeFrame(MacAddr::Broadcast(), theirs));
-  EXPECT_TRUE(PassUntil([&] { return absl::StrContains(log, "was heard at vPort v1: there is a loop behind that vPort"); }))
-      << log;
+  EXPECT_TRUE(PassUntil([&] {
+    return absl::StrContains(log, "was heard at vPort v1: there is a loop behind that vPort");
+  })) << log;
   SetThreadLogSink(nullptr);
   EXPECT_TRUE(IsAt(h1, theirs, h2->Qpn())) << "it stays where it is configured";
 }
@@ -159,7 +274,8 @@ TEST_F(AgentProtocolTest, LearnedMacIsKnownToAgentsThatGotNoFrameOfIt) {
   h2->port("v1")->Inject(MakeFrame(kB, kC));
   ASSERT_TRUE(Arrives(h1->port("v1"), MakeFrame(kB, kC)));
   EXPECT_TRUE(IsAnnounced(h3, kC, h2));
-  for (const auto& sent : h3->port("v1")->TakeTransmitted()) EXPECT_NE(sent.bytes, MakeFrame(kB, kC));
+  for (const auto& sent : h3->port("v1")->TakeTransmitted())
+    EXPECT_NE(sent.bytes, MakeFrame(kB, kC));
   ExpectUnicast(h3, h2, kC, /*floods=*/false);
 }
 
@@ -169,7 +285,8 @@ TEST_F(AgentProtocolTest, AVPortAnnouncesSoManyLearnedMacsAtMost) {
   ASSERT_TRUE(AllJoined());
   ASSERT_TRUE(IsAnnounced(h1, h2->port("v1")->mac(), h2));
   ASSERT_TRUE(StationsSpeak(h2, h1, kAnnounced + 10));
-  EXPECT_TRUE(PassUntil([&] { return RowsWith(h1, "announced") == kAnnounced + 1; })) << "and the interface's";
+  EXPECT_TRUE(PassUntil([&] { return RowsWith(h1, "announced") == kAnnounced + 1; }))
+      << "and the interface's";
   Pass(absl::Seconds(2));
   EXPECT_EQ(RowsWith(h1, "announced"), kAnnounced + 1);
   EXPECT_EQ(RowsWith(h1, "QPN " + h2->Qpn()), kAnnounced + 1 + 10);
@@ -193,10 +310,12 @@ TEST_F(AgentProtocolTest, MacsThatNoReportToldOfAreAnnouncedWithinSeconds) {
   const size_t kStations = 900;
   ASSERT_TRUE(StationsSpeakAtOnce(h2, kStations));
   EXPECT_LT(h1->Stat("protocol_received"), kStations);
-  EXPECT_TRUE(PassUntil([&] { return RowsWith(h1, "announced") == kStations + 1; })) << RowsWith(h1, "announced");
+  EXPECT_TRUE(PassUntil([&] { return RowsWith(h1, "announced") == kStations + 1; }))
+      << RowsWith(h1, "announced");
 }
 
-// Both configure the MAC as static. One of them holds it; the other takes it when that one has gone.
+// Both configure the MAC as static. One of them holds it; the other takes it when that one has
+// gone.
 TEST_F(AgentProtocolTest, LostStickyClaimIsTakenAgainWhenTheWinnerLeaves) {
   Host *h1 = AddHost("h1", kOneVes), *h2 = AddHost("h2", kStaticB), *h3 = AddHost("h3", kStaticB);
   ASSERT_TRUE(AllJoined());
@@ -213,11 +332,55 @@ TEST_F(AgentProtocolTest, LostStickyClaimIsTakenAgainWhenTheWinnerLeaves) {
   EXPECT_TRUE(IsAnnounced(h1, kB, loser));
 }
 
+// The host that came later neither gets the MAC nor loses its own interface.
+TEST_F(AgentProtocolTest, AMacThatIsConfiguredTwiceIsToldAtBothEndsUntilOneHasAnother) {
+  testing::internal::CaptureStderr();
+  Host *h1 = AddHost("h1", kOneVes), *h2 = AddHost("h2", kStaticB);
+  ASSERT_TRUE(AllJoined());
+  ASSERT_TRUE(IsAnnounced(h1, kB, h2));
+  Pass(absl::Seconds(2));
+  Host* const h3 = AddHost("h3", kStaticB);
+  ASSERT_TRUE(AllJoined());
+  ASSERT_TRUE(IsAnnounced(h1, h3->port("v1")->mac(), h3));
+  const auto warns = [](Host* host, absl::string_view holder) {
+    const std::string show = host->Command("show");
+    return absl::StrContains(
+               show, "MAC " + kB.ToString() + " in VLAN 0 of vPort v1 is also claimed by ") &&
+           absl::StrContains(show, holder);
+  };
+  EXPECT_TRUE(PassUntil([&] {
+    return warns(h2, "this host holds it") && warns(h3, "other hosts send its frames there");
+  }));
+  Pass(absl::Seconds(5));
+  EXPECT_TRUE(IsAt(h1, kB, h2->Qpn()));
+  for (Host* host : {h2, h3}) {
+    EXPECT_THAT(RowOf(host, kB), HasSubstr("vPort v1")) << "the frames of its interface stay there";
+    EXPECT_EQ(host->Stat("protocol_conflicts"), 1u);
+  }
+  ExpectUnicast(h1, h2, kB, /*floods=*/false);
+  // An agent that hears h3 alone sends it frames for the MAC. They are for its interface, whoever
+  // holds the MAC elsewhere.
+  Host* const h4 = AddHost("h4", TrustingOnly({h3}));
+  ASSERT_TRUE(AllJoined());
+  ASSERT_TRUE(IsAnnounced(h4, kB, h3));
+  h4->port("v1")->Inject(MakeFrame(kB, kA));
+  EXPECT_TRUE(Arrives(h3->port("v1"), MakeFrame(kB, kA)));
+  ASSERT_TRUE(h3->Apply(kOneVes).ok());
+  EXPECT_TRUE(PassUntil([&] { return !warns(h2, "") && !warns(h3, ""); }));
+  EXPECT_TRUE(PassUntil([&] { return IsAt(h3, kB, h2->Qpn()); }));
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, HasSubstr(absl::StrCat("MAC ", kB.ToString(),
+                                          " in VLAN 0 is configured on this host, and ")));
+  EXPECT_THAT(log, HasSubstr("give one of the two another MAC"));
+  EXPECT_THAT(log, HasSubstr("is claimed by this host only again"));
+}
+
 TEST_F(AgentProtocolTest, FlushKeepsTheMacsThatOtherAgentsAnnounce) {
   Host *h1 = AddHost("h1", kOneVes), *h2 = AddHost("h2", kStaticB);
   ASSERT_TRUE(AllJoined());
   ASSERT_TRUE(IsAnnounced(h1, kB, h2));
-  for (const std::vector<std::string>& what : {std::vector<std::string>{"blue"}, {"blue", "vlan", "0"}}) {
+  for (const std::vector<std::string>& what :
+       {std::vector<std::string>{"blue"}, {"blue", "vlan", "0"}}) {
     EXPECT_THAT(h1->Command("fdb/flush", what), HasSubstr(" addresses flushed"));
     EXPECT_EQ(h1->OriginOf(kB), "announced") << "though no time passes";
     ExpectUnicast(h1, h2, kB, /*floods=*/false);
@@ -237,14 +400,15 @@ TEST_F(AgentProtocolTest, LaterOfTwoClaimantsStopsAfterFiveLostClaims) {
   ASSERT_TRUE(IsAnnounced(h2, kC, h1)) << "h2 would not know that it came later";
   const auto is_told = [](Host* host, Host* other) {
     const std::string events = host->Command("fdb/monitor", {"blue"});
-    return absl::StrContains(events, absl::StrCat("duplicate  MAC ", kC.ToString(), " in VLAN 0 is on this host and on ")) &&
+    return absl::StrContains(events, absl::StrCat("duplicate  MAC ", kC.ToString(),
+                                                  " in VLAN 0 is on this host and on ")) &&
            absl::StrContains(events, IdOf(other));
   };
   // Each takes it back in turn, after the hold-down, and before the other one counts as silent.
   const auto has = [&](Host* host) {
     Host* const loser = host == h1 ? h2 : h1;
-    return IsAt(h3, kC, host->Qpn()) && h3->OriginOf(kC) == "announced" && IsAt(loser, kC, host->Qpn()) &&
-           loser->OriginOf(kC) == "announced";
+    return IsAt(h3, kC, host->Qpn()) && h3->OriginOf(kC) == "announced" &&
+           IsAt(loser, kC, host->Qpn()) && loser->OriginOf(kC) == "announced";
   };
   const auto takes = [&](Host* host) {
     Pass(absl::Milliseconds(300));
@@ -270,10 +434,11 @@ TEST_F(AgentProtocolTest, LaterOfTwoClaimantsStopsAfterFiveLostClaims) {
   EXPECT_TRUE(takes(h2)) << "it may have moved there for good";
 }
 
-// A station is back at its former host within the hold-down, speaks to another one there, and is silent from then on. No other
-// agent hears it.
+// A station is back at its former host within the hold-down, speaks to another one there, and is
+// silent from then on. No other agent hears it.
 TEST_F(AgentProtocolTest, StationThatReturnsDuringTheHoldDownAndIsSilentIsFound) {
-  Host *h1 = AddHost("h1", kOneVes), *h2 = AddHost("h2", absl::StrCat(kOneVes, kSecondVPort)), *h3 = AddHost("h3", kOneVes);
+  Host *h1 = AddHost("h1", kOneVes), *h2 = AddHost("h2", absl::StrCat(kOneVes, kSecondVPort)),
+       *h3 = AddHost("h3", kOneVes);
   ASSERT_TRUE(AllJoined());
   ASSERT_TRUE(IsAnnounced(h1, kC, h2));
   ASSERT_TRUE(Speaks(h2, kB, h1));
@@ -296,7 +461,8 @@ TEST_F(AgentProtocolTest, StationThatReturnsDuringTheHoldDownAndIsSilentIsFound)
 TEST_F(AgentProtocolTest, PortThatGoesDownTakesItsLearnedMacsAlong) {
   Host *h1 = AddHost("h1", kOneVes), *h2 = AddHost("h2", kOneVes);
   ASSERT_TRUE(AllJoined());
-  h2->port("v1")->Inject(MakeFrame(MacAddr::Broadcast(), kB));  // once: a later frame would bring the MAC back
+  // Once: a later frame would bring the MAC back.
+  h2->port("v1")->Inject(MakeFrame(MacAddr::Broadcast(), kB));
   ASSERT_TRUE(IsAnnounced(h1, kB, h2));
   h2->port("v1")->SetTransmitResult(DropReason::kPortDown);
   h1->port("v1")->Inject(MakeFrame(kB, kA));
@@ -304,18 +470,23 @@ TEST_F(AgentProtocolTest, PortThatGoesDownTakesItsLearnedMacsAlong) {
   const absl::Time down = clock_.Now();
   int turns = 0;  // slowly, so that the worker's report is not late
   EXPECT_TRUE(Until([&] {
-    if (++turns % 10 == 0 && clock_.Now() < down + absl::Milliseconds(200)) clock_.Advance(absl::Milliseconds(1));
+    if (++turns % 10 == 0 && clock_.Now() < down + absl::Milliseconds(200))
+      clock_.Advance(absl::Milliseconds(1));
     return !h1->Knows(kB);
   })) << "before the next comparison with the FDB";
 }
 
-TEST_F(AgentProtocolTest, OrderlyStopRemovesEntriesAtOnce) {
+// As soon as it has left Probes unanswered for 300 ms. `Pass` moves the clock by 100 ms.
+TEST_F(AgentProtocolTest, OrderlyStopRemovesEntriesSoon) {
   Host *h1 = AddHost("h1", kOneVes), *h2 = AddHost("h2", kStaticB);
   ASSERT_TRUE(AllJoined());
   ASSERT_TRUE(IsAnnounced(h1, kB, h2));
   bool stopped = false;
   h2->agent()->Stop([&stopped] { stopped = true; });
-  EXPECT_TRUE(Until([&] { return stopped && !h1->Knows(kB); })) << "though no time passes";
+  ASSERT_TRUE(Until([&] { return stopped; }));
+  const absl::Time stop = clock_.Now();
+  EXPECT_TRUE(PassUntil([&] { return !h1->Knows(kB); }));
+  EXPECT_LE(clock_.Now() - stop, absl::Seconds(1)) << "long before it counts as lost";
   EXPECT_FALSE(h1->Knows(h2->port("v1")->mac()));
 }
 
@@ -329,7 +500,8 @@ TEST_F(AgentProtocolTest, RestartedAgentLeavesNothingStale) {
   h2 = AddHost("h2", kStaticB);
   ASSERT_TRUE(AllJoined());
   ASSERT_NE(h2->Qpn(), former);
-  EXPECT_TRUE(PassUntil([&] { return absl::StrContains(h1->Command("peers"), "incarnation 2, 1 vPorts"); }));
+  EXPECT_TRUE(PassUntil(
+      [&] { return absl::StrContains(h1->Command("peers"), "incarnation 2, 1 vPorts"); }));
   EXPECT_TRUE(IsAt(h1, kB, h2->Qpn()));
   EXPECT_FALSE(h1->Knows(kC)) << "its station has not spoken since";
   EXPECT_THAT(h1->Command("fdb/show"), Not(HasSubstr("QPN " + former)));
@@ -343,7 +515,8 @@ TEST_F(AgentProtocolTest, AgentThatReturnsWithFewerVPortsLeavesNoStaleEntries) {
   KillHost(h2);
   h2 = AddHost("h2", kStaticB);
   ASSERT_TRUE(AllJoined());
-  EXPECT_TRUE(PassUntil([&] { return absl::StrContains(h1->Command("peers"), "incarnation 2, 1 vPorts"); }));
+  EXPECT_TRUE(PassUntil(
+      [&] { return absl::StrContains(h1->Command("peers"), "incarnation 2, 1 vPorts"); }));
   EXPECT_FALSE(h1->Knows(kC));
   EXPECT_TRUE(IsAt(h1, kB, h2->Qpn()));
 }
@@ -370,13 +543,15 @@ TEST_F(AgentProtocolTest, SilentAgentThatGetsTrafficIsLost) {
     h1->port("v1")->Inject(MakeFrame(kB, kA));
     ASSERT_TRUE(Until([&] { return h1->Stat("transmitted_fabric") > frames; }));
     Pass(absl::Milliseconds(50));
-    const uint64_t events = h1->Stat("protocol_unicast_messages") - sent + h1->Stat("protocol_lost_addresses");
+    const uint64_t events =
+        h1->Stat("protocol_unicast_messages") - sent + h1->Stat("protocol_lost_addresses");
     while (at.size() < events) at.push_back(clock_.Now() - start);
   }
   ASSERT_EQ(at.size(), 4u);
   EXPECT_EQ(h1->Stat("protocol_lost_addresses"), 1u);
   EXPECT_GE(at[0], absl::Seconds(1));
-  EXPECT_LE(at[0], absl::Milliseconds(1500)) << "traffic is noted each 250 ms, and this loop takes steps";
+  EXPECT_LE(at[0], absl::Milliseconds(1500))
+      << "traffic is noted each 250 ms, and this loop takes steps";
   for (size_t i = 1; i < at.size(); ++i) {
     EXPECT_GE(at[i] - at[i - 1], absl::Milliseconds(450));
     EXPECT_LE(at[i] - at[i - 1], absl::Milliseconds(550));
@@ -406,7 +581,8 @@ TEST_F(AgentProtocolTest, StaleFrameAtTheFormerHostDoesNotTakeAMacBack) {
   ASSERT_TRUE(Speaks(h2, kB, h1));
   ASSERT_TRUE(IsAnnounced(h3, kB, h2));
   h3->port("v1")->Inject(MakeFrame(MacAddr::Broadcast(), kB));
-  EXPECT_TRUE(Until([&] { return IsAt(h1, kB, h3->Qpn()) && IsAt(h2, kB, h3->Qpn()); })) << "though no time passes";
+  EXPECT_TRUE(Until([&] { return IsAt(h1, kB, h3->Qpn()) && IsAt(h2, kB, h3->Qpn()); }))
+      << "though no time passes";
 
   clock_.Advance(absl::Milliseconds(99));
   h2->port("v1")->Inject(MakeFrame(MacAddr::Broadcast(), kB));
@@ -420,7 +596,9 @@ TEST_F(AgentProtocolTest, StaleFrameAtTheFormerHostDoesNotTakeAMacBack) {
 }
 
 TEST_F(AgentProtocolTest, RestartOfAPeerThatAnnouncesNothing) {
-  Host* h1 = AddHost("h1", absl::StrReplaceAll(kOneVes, {{"pkey = 0x8001\n", "pkey = 0x8001\ndamping_moves = 2\n"}}));
+  Host* h1 = AddHost(
+      "h1",
+      absl::StrReplaceAll(kOneVes, {{"pkey = 0x8001\n", "pkey = 0x8001\ndamping_moves = 2\n"}}));
   Host* h2 = AddHost("h2", kDataOnly);
   ASSERT_TRUE(AllJoined());
   for (int restarts = 0; restarts < 3; ++restarts) {
@@ -444,31 +622,49 @@ TEST_F(AgentProtocolTest, RestartOfAPeerThatAnnouncesNothing) {
   EXPECT_THAT(h1->Command("fdb/frozen"), Not(HasSubstr(kB.ToString())));
 }
 
-TEST_F(AgentProtocolTest, CopiedStateDirectoryIsToldAtBothEndsUntilItIsDeleted) {
+// The original has the lower incarnation, and takes a new id in all its VESes.
+TEST_F(AgentProtocolTest, OriginalOfACopiedStateDirectoryTakesANewId) {
   testing::internal::CaptureStderr();
-  Host* h1 = AddHost("h1", kOneVes);
+  Host *h1 = AddHost("h1",
+                     absl::StrReplaceAll(absl::StrCat(kTwoVeses, kSecondVPort),
+                                         {{"\"v2\"\nves = \"blue\"", "\"v3\"\nves = \"blue\""}})),
+       *h3 = AddHost("h3", kOneVes);
+  ASSERT_TRUE(AllJoined());
+  ASSERT_TRUE(IsAnnounced(h3, kC, h1));
+  const std::string id = IdOf(h1);
   std::filesystem::create_directory(state_.path() + "/h2");
   std::filesystem::copy_file(state_.path() + "/h1/agent.json", state_.path() + "/h2/agent.json");
-  Host* h2 = AddHost("h2", kOneVes);
+  Host* h2 = AddHost("h2", kTwoVeses);
   ASSERT_TRUE(AllJoined());
-  const auto warns = [](Host* host, Host* of) {
-    return absl::StrContains(host->Command("peers"), absl::StrCat(" QPN ", of->Qpn(), " has this agent's id, heard "));
-  };
-  EXPECT_TRUE(PassUntil([&] { return warns(h1, h2) && warns(h2, h1); }));
-  EXPECT_TRUE(PassUntil([&] { return h1->Stat("protocol_duplicate_id") >= 5 && h2->Stat("protocol_duplicate_id") >= 5; }));
-  const std::vector<std::string> lines = absl::StrSplit(testing::internal::GetCapturedStderr(), '\n');
-  const auto is_warning = [](const std::string& line) {
-    return absl::StrContains(line, "has this agent's id; one of the two");
-  };
-  EXPECT_EQ(std::count_if(lines.begin(), lines.end(), is_warning), 2) << "one of each, though it was heard often";
+  EXPECT_TRUE(PassUntil([&] { return IdOf(h1) != id; }));
+  EXPECT_EQ(IdOf(h2), id);
+  EXPECT_TRUE(PassUntil([&] { return absl::StrContains(h3->Command("peers"), IdOf(h1)); }));
+  EXPECT_TRUE(IsAnnounced(h3, kC, h1));
+  const uint64_t floods = h3->Stat("flooded_unknown");
+  h3->port("v1")->Inject(MakeFrame(kC, kA));
+  EXPECT_TRUE(Arrives(h1->port("v3"), MakeFrame(kC, kA)));
+  EXPECT_EQ(h3->Stat("flooded_unknown"), floods);
 
-  // As the advice says.
-  KillHost(h2);
-  for (const char* file : {"/h2/agent.json", "/h2/vports.json"}) std::filesystem::remove(state_.path() + file);
-  h2 = AddHost("h2", kStaticB);
-  ASSERT_TRUE(AllJoined());
-  EXPECT_TRUE(IsAnnounced(h1, kB, h2));
-  EXPECT_TRUE(PassUntil([&] { return !absl::StrContains(h1->Command("peers"), "has this agent's id"); }));
+  const std::string of_h1 = absl::StrCat("this agent is ", IdOf(h1), ", incarnation 1");
+  const std::vector<std::string> parts = absl::StrSplit(h1->Command("peers"), of_h1);
+  EXPECT_EQ(parts.size(), 3u) << "in both VESes";
+  std::ifstream file(state_.path() + "/h1/agent.json");
+  EXPECT_THAT(std::string(std::istreambuf_iterator<char>(file), {}), HasSubstr(IdOf(h1)))
+      << "also after a restart";
+
+  const std::vector<std::string> lines =
+      absl::StrSplit(testing::internal::GetCapturedStderr(), '\n');
+  const auto count = [&lines](const std::string& text) {
+    return std::count_if(lines.begin(), lines.end(), [&text](const std::string& line) {
+      return absl::StrContains(line, text);
+    });
+  };
+  EXPECT_EQ(count("this agent has the id " + IdOf(h1) + " from now on"), 1);
+  EXPECT_GE(count("has this agent's id; one of the two"), 2) << "of each";
+  EXPECT_TRUE(PassUntil([&] {
+    return !absl::StrContains(h1->Command("peers"), "has this agent's id") &&
+           !absl::StrContains(h2->Command("peers"), "has this agent's id");
+  }));
 }
 
 }  // namespace

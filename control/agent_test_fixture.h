@@ -1,5 +1,5 @@
-// The fixture for tests of whole agents: several agents in one process, on an in-process software subnet. Workers are threads;
-// the test runs the control loops.
+// The fixture for tests of whole agents: several agents in one process, on an in-process software
+// subnet. Workers are threads; the test runs the control loops.
 #ifndef EOIB_CONTROL_AGENT_TEST_FIXTURE_H_
 #define EOIB_CONTROL_AGENT_TEST_FIXTURE_H_
 
@@ -18,6 +18,7 @@
 #include "absl/strings/str_split.h"
 #include "control/agent.h"
 #include "control/faulty_hca_for_test.h"
+#include "control/operator/agent_commands.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "vswitch/base/temp_dir_for_test.h"
@@ -37,10 +38,13 @@ inline constexpr char kPartitions[] =
     "[[partition]]\npkey = 0x8002\nfull = [\"ALL\"]\n";
 
 inline constexpr char kTwoVeses[] =
-    "[[ves]]\nname = \"blue\"\npkey = 0x8001\n[[vport]]\nname = \"v1\"\nves = \"blue\"\ntype = \"test\"\n"
-    "[[ves]]\nname = \"red\"\npkey = 0x8002\n[[vport]]\nname = \"v2\"\nves = \"red\"\ntype = \"test\"\n";
+    "[[ves]]\nname = \"blue\"\npkey = 0x8001\n[[vport]]\nname = \"v1\"\nves = \"blue\"\ntype = "
+    "\"test\"\n"
+    "[[ves]]\nname = \"red\"\npkey = 0x8002\n[[vport]]\nname = \"v2\"\nves = \"red\"\ntype = "
+    "\"test\"\n";
 inline constexpr char kOneVes[] =
-    "[[ves]]\nname = \"blue\"\npkey = 0x8001\n[[vport]]\nname = \"v1\"\nves = \"blue\"\ntype = \"test\"\n";
+    "[[ves]]\nname = \"blue\"\npkey = 0x8001\n[[vport]]\nname = \"v1\"\nves = \"blue\"\ntype = "
+    "\"test\"\n";
 
 // An agent that is learned from its traffic only.
 inline constexpr char kDataOnly[] =
@@ -64,8 +68,8 @@ inline const MacAddr kD = MacAddr::FromUint64(0x02'00'00'00'00'0d);
 class Host {
  public:
   // Calls `prepare` before the agent gets the HCA. `state` is its state directory.
-  Host(softhca::Subnet* subnet, const std::string& name, const std::string& toml, const Clock* clock, const std::string& state,
-       const std::function<void(FaultyHca*)>& prepare)
+  Host(softhca::Subnet* subnet, const std::string& name, const std::string& toml,
+       const Clock* clock, const std::string& state, const std::function<void(FaultyHca*)>& prepare)
       : loop_(clock), state_(StateDir::Open(state).value()) {
     const AgentConfig config = ParseConfig(toml, "test").value();
     announces_ = config.veses[0].announce;
@@ -81,7 +85,7 @@ class Host {
                  },
                  &loop_, clock)
                  .value();
-    agent_->RegisterCommands(&commands_);
+    RegisterAgentCommands(agent_.get(), &commands_);
     agent_->OnFatal([this](const std::string& why) {
       if (!may_be_lost) ADD_FAILURE() << "the agent asks for a restart: " << why;
       lost.push_back(why);
@@ -97,11 +101,12 @@ class Host {
     const absl::StatusOr<std::string> answer = commands_.Run(name, arguments);
     return answer.ok() ? *answer : absl::StrCat("error: ", answer.status().message());
   }
-  // Whether it has joined its groups and the last refresh is complete. A refresh requests the subscriptions last, and answers
-  // come in order.
+  // Whether it has joined its groups and the last refresh is complete. A refresh requests the
+  // subscriptions last, and answers come in order.
   bool Joined() {
     const std::string show = Command("show");
-    return !absl::StrContains(show, "not joined") && absl::StrContains(show, "notices of the subnet: subscribed");
+    return !absl::StrContains(show, "not joined") &&
+           absl::StrContains(show, "notices of the subnet: subscribed");
   }
   bool announces() const { return announces_; }
   // All parts of `fdb show`.
@@ -114,7 +119,8 @@ class Host {
       all += part.substr(0, more);
       next.clear();
       if (more != part.npos)
-        next = absl::StrSplit(absl::StripSuffix(part.substr(more + sizeof("more: fdb show ") - 1), "\n"), ' ');
+        next = absl::StrSplit(
+            absl::StripSuffix(part.substr(more + sizeof("more: fdb show ") - 1), "\n"), ' ');
     } while (!next.empty());
     return all;
   }
@@ -144,9 +150,13 @@ class Host {
   }
   Agent* agent() { return agent_.get(); }
   // Changes the agent's configuration.
-  absl::Status Apply(const std::string& toml) { return agent_->Apply(ParseConfig(toml, "test").value()); }
+  absl::Status Apply(const std::string& toml) {
+    return agent_->Apply(ParseConfig(toml, "test").value());
+  }
   // Which interfaces cannot be made, and what was removed.
-  std::function<bool(const VPortConfig& config)> is_broken = [](const VPortConfig&) { return false; };
+  std::function<bool(const VPortConfig& config)> is_broken = [](const VPortConfig&) {
+    return false;
+  };
   std::vector<std::string> removed_interfaces;
   softhca::SoftPort* soft_port() { return soft_port_; }
   FaultyHca* hca() { return hca_; }
@@ -172,29 +182,43 @@ class Host {
     VPort vport;
     vport.config = config;
     vport.is_new = true;
-    vport.remove_interface = [this, name = config.name] {
-      removed_interfaces.push_back(name);
-      return absl::OkStatus();
-    };
     auto port = std::make_unique<TestPort>(config.name, mac);
     ports_[config.name] = port.get();
     mtus_[config.name] = mtu;
     auto locked = std::make_unique<LockedPort>(std::move(port));
-    vport.make_queue = [first = locked.get()] { return first->MakeQueue(); };
+    vport.interface = std::make_shared<TestInterface>(this, config.name, locked.get());
     vport.port = std::move(locked);
-    vport.set_mtu = [this, name = config.name](int bytes) {
-      mtus_[name] = bytes;
-      return absl::OkStatus();
-    };
-    vport.set_link = [this, name = config.name](bool up) -> absl::Status {
-      ++times_carrier_set;
-      if (!may_set_carrier) return absl::InternalError("set the carrier of " + name);
-      losses_[name] += carriers_[name] && !up;
-      carriers_[name] = up;
-      return absl::OkStatus();
-    };
     return vport;
   }
+
+  // Notes what the agent does with it.
+  class TestInterface final : public VPortInterface {
+   public:
+    TestInterface(Host* host, std::string name, LockedPort* first)
+        : host_(host), name_(std::move(name)), first_(first) {}
+
+    std::unique_ptr<Port> MakeQueue() override { return first_->MakeQueue(); }
+    absl::Status SetMtu(int mtu) override {
+      host_->mtus_[name_] = mtu;
+      return absl::OkStatus();
+    }
+    absl::Status SetLink(bool up) override {
+      ++host_->times_carrier_set;
+      if (!host_->may_set_carrier) return absl::InternalError("set the carrier of " + name_);
+      host_->losses_[name_] += host_->carriers_[name_] && !up;
+      host_->carriers_[name_] = up;
+      return absl::OkStatus();
+    }
+    absl::Status Remove() override {
+      host_->removed_interfaces.push_back(name_);
+      return absl::OkStatus();
+    }
+
+   private:
+    Host* const host_;
+    const std::string name_;
+    LockedPort* const first_;
+  };
 
   EventLoop loop_;
   bool announces_ = true;
@@ -209,13 +233,16 @@ class Host {
   std::unique_ptr<Agent> agent_;
 };
 
-// `HostClock` is the agents' clock: the machine's, or one that only the test moves. The subnet uses the machine's.
+// `HostClock` is the agents' clock: the machine's, or one that only the test moves. The subnet uses
+// the machine's.
 template <typename HostClock>
 class AgentTestOf : public testing::Test {
  protected:
-  explicit AgentTestOf(softhca::Subnet::Options options = Options()) : subnet_(std::move(options)) {}
+  explicit AgentTestOf(softhca::Subnet::Options options = Options())
+      : subnet_(std::move(options)) {}
 
-  static constexpr absl::Duration kPatience = absl::Minutes(1);  // of real time: other programs may have the processors
+  // This is real time: other programs may have the processors.
+  static constexpr absl::Duration kPatience = absl::Minutes(1);
 
   static softhca::Subnet::Options Options() {
     softhca::Subnet::Options options;
@@ -224,20 +251,24 @@ class AgentTestOf : public testing::Test {
   }
 
   Host* AddHost(
-      const std::string& name, const std::string& toml, const std::function<void(FaultyHca*)>& prepare = [](FaultyHca*) {}) {
-    hosts_.push_back(std::make_unique<Host>(&subnet_, name, toml, &clock_, state_.path() + "/" + name, prepare));
+      const std::string& name, const std::string& toml,
+      const std::function<void(FaultyHca*)>& prepare = [](FaultyHca*) {}) {
+    hosts_.push_back(
+        std::make_unique<Host>(&subnet_, name, toml, &clock_, state_.path() + "/" + name, prepare));
     return hosts_.back().get();
   }
   // Destroys the agent, as if its process were killed.
   void KillHost(Host* host) {
-    hosts_.erase(std::find_if(hosts_.begin(), hosts_.end(), [host](const auto& each) { return each.get() == host; }));
+    hosts_.erase(std::find_if(hosts_.begin(), hosts_.end(),
+                              [host](const auto& each) { return each.get() == host; }));
   }
 
   // Runs one round of each control loop.
   void PumpAll() {
     for (auto& host : hosts_) host->Pump();
   }
-  // Moves the clock in steps shorter than the agents' timeouts. Each step has a round for requests and one for answers.
+  // Moves the clock in steps shorter than the agents' timeouts. Each step has a round for requests
+  // and one for answers.
   void Pass(absl::Duration time) {
     const absl::Time end = clock_.Now() + time;
     while (clock_.Now() < end) {
@@ -267,7 +298,9 @@ class AgentTestOf : public testing::Test {
     return true;
   }
   bool AllJoined() {
-    return Until([this] { return std::all_of(hosts_.begin(), hosts_.end(), [](auto& host) { return host->Joined(); }); });
+    return Until([this] {
+      return std::all_of(hosts_.begin(), hosts_.end(), [](auto& host) { return host->Joined(); });
+    });
   }
   // Waits until the frame arrives at `port`; ignores other frames.
   bool Arrives(TestPort* port, const Bytes& frame) {
@@ -278,7 +311,8 @@ class AgentTestOf : public testing::Test {
       return false;
     });
   }
-  // Sends the frame again if it does not arrive within 100 ms; most often no copy is under way on return.
+  // Sends the frame again if it does not arrive within 100 ms; most often no copy is under way on
+  // return.
   bool ArrivesAfterTries(TestPort* from, TestPort* port, const Bytes& frame) {
     for (int tries = 0; tries < 100; ++tries) {
       from->Inject(frame);
@@ -297,7 +331,8 @@ class AgentTestOf : public testing::Test {
     return Until([&] {
       from->Inject(frame);
       const auto arrived = port->TakeTransmitted();
-      return std::any_of(arrived.begin(), arrived.end(), [&frame](const auto& sent) { return sent.bytes == frame; });
+      return std::any_of(arrived.begin(), arrived.end(),
+                         [&frame](const auto& sent) { return sent.bytes == frame; });
     });
   }
 
@@ -306,11 +341,12 @@ class AgentTestOf : public testing::Test {
     return Until([&] {
       const std::string show = host->ShowFdb();
       const size_t at = show.find(mac.ToString());
-      return at != show.npos && absl::StrContains(show.substr(at, show.find('\n', at) - at), "QPN " + other->Qpn());
+      return at != show.npos &&
+             absl::StrContains(show.substr(at, show.find('\n', at) - at), "QPN " + other->Qpn());
     });
   }
-  // Expects frames in both directions: to an unknown MAC, and back to a known one. Repeats the latter: if `one` has a new queue
-  // pair, the other agent follows when that is announced.
+  // Expects frames in both directions: to an unknown MAC, and back to a known one. Repeats the
+  // latter: if `one` has a new queue pair, the other agent follows when that is announced.
   void ExpectTalk(TestPort* one, TestPort* other) {
     one->Inject(MakeFrame(kB, kA));
     EXPECT_TRUE(Arrives(other, MakeFrame(kB, kA)));
@@ -335,11 +371,13 @@ class AgentTestOf : public testing::Test {
 
   void TearDown() override {
     EXPECT_TRUE(Until([this] {
-      return std::all_of(hosts_.begin(), hosts_.end(), [](auto& host) { return host->Conserved(); });
+      return std::all_of(hosts_.begin(), hosts_.end(),
+                         [](auto& host) { return host->Conserved(); });
     })) << "frames are not conserved: "
         << (hosts_.empty() ? "" : hosts_[0]->Command("stats"));
     if (!HasFailure()) return;
-    for (auto& host : hosts_) ADD_FAILURE() << host->Command("show") << host->Command("drops") << host->Command("hca");
+    for (auto& host : hosts_)
+      ADD_FAILURE() << host->Command("show") << host->Command("drops") << host->Command("hca");
   }
 
   HostClock clock_;

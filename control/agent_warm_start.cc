@@ -4,9 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "control/agent.h"
-#include "control/daemon/log.h"
-#include "control/saved_fdb.h"
-#include "control/warm_start.h"
+#include "control/state/saved_fdb.h"
+#include "control/state/warm_start.h"
+#include "vswitch/base/daemon/log.h"
 
 namespace eoib {
 
@@ -25,27 +25,32 @@ void Agent::SaveMacs() const {
   if (status.ok()) {
     LogInfo(absl::StrCat("saved ", saved.size(), " MACs for the next start"));
   } else {
-    LogWarning(absl::StrCat("save the MACs for the next start: ", status.message(), "; they will be learned again"));
+    LogWarning(absl::StrCat("save the MACs for the next start: ", status.message(),
+                            "; they will be learned again"));
   }
 }
 
 void Agent::RestoreSavedMacs() {
   const absl::StatusOr<BootTime> boot_time = ReadBootTime();
-  const absl::StatusOr<SavedFdb> saved =
-      boot_time.ok() ? TakeSavedFdb(state_->path(), identity_, *boot_time) : absl::StatusOr<SavedFdb>(boot_time.status());
+  const absl::StatusOr<SavedFdb> saved = boot_time.ok()
+                                             ? TakeSavedFdb(state_->path(), identity_, *boot_time)
+                                             : absl::StatusOr<SavedFdb>(boot_time.status());
   if (absl::IsNotFound(saved.status())) return;
   if (!saved.ok()) {
     LogWarning(absl::StrCat("the MACs that the last run saved in ", state_->path(),
-                            "/fdb.json are not used: ", saved.status().message(), "; they will be learned again"));
+                            "/fdb.json are not used: ", saved.status().message(),
+                            "; they will be learned again"));
     return;
   }
   const absl::Duration away = boot_time->now - saved->saved_at;
   size_t restored = 0;
   for (const SavedVes& one : saved->veses) {
     Ves* const ves = FindVes(one.name);
-    if (ves != nullptr && ves->config().pkey.SamePartition(one.pkey)) restored += RestoreMacs(one, away, ves);
+    if (ves != nullptr && ves->config().pkey.SamePartition(one.pkey))
+      restored += RestoreMacs(one, away, ves);
   }
-  LogInfo(absl::StrCat("restored ", restored, " of the ", saved->size(), " MACs that the last run saved ",
+  LogInfo(absl::StrCat("restored ", restored, " of the ", saved->size(),
+                       " MACs that the last run saved ",
                        absl::FormatDuration(absl::Floor(away, absl::Milliseconds(1))), " ago"));
 }
 

@@ -21,7 +21,8 @@ using testing::SizeIs;
 std::string TwoWorkers(const std::vector<std::string>& vports, const std::string& more = "") {
   std::string toml = absl::StrCat("workers = 2\n[[ves]]\nname = 'blue'\npkey = 0x8001\n", more);
   for (const std::string& name : vports) {
-    absl::StrAppend(&toml, "[[vport]]\nname = '", name, "'\nves = 'blue'\ntype = 'test'\npin_mac = false\n");
+    absl::StrAppend(&toml, "[[vport]]\nname = '", name,
+                    "'\nves = 'blue'\ntype = 'test'\npin_mac = false\n");
   }
   return toml;
 }
@@ -30,7 +31,8 @@ std::string TwoWorkers(const std::vector<std::string>& vports, const std::string
 Bytes FlowDatagram(MacAddr to, MacAddr from, uint16_t flow) {
   Bytes frame = MakeFrame(to, from);
   frame[12] = 0x08, frame[13] = 0x00;
-  frame[14] = 0x45, frame[17] = 46, frame[22] = 64, frame[23] = 17, frame[26] = frame[30] = 10, frame[29] = 1, frame[33] = 2;
+  frame[14] = 0x45, frame[17] = 46, frame[22] = 64, frame[23] = 17, frame[26] = frame[30] = 10,
+  frame[29] = 1, frame[33] = 2;
   WriteWire(be16(flow), &frame[34]);
   return frame;
 }
@@ -61,7 +63,8 @@ class AgentWorkersTest : public AgentTestOf<MonotonicClock> {
   // Sends a datagram of each flow until all have arrived at once.
   bool AllFlowsArrive(TestPort* from, TestPort* to, MacAddr destination, MacAddr source) {
     return Until([&] {
-      for (uint16_t flow = 0; flow < kFlows; ++flow) from->Inject(FlowDatagram(destination, source, flow));
+      for (uint16_t flow = 0; flow < kFlows; ++flow)
+        from->Inject(FlowDatagram(destination, source, flow));
       std::set<Bytes> arrived;
       const absl::Time next = watch_.Now() + absl::Milliseconds(200);
       Until([&] {
@@ -80,8 +83,9 @@ class AgentWorkersTest : public AgentTestOf<MonotonicClock> {
 
 TEST_F(AgentWorkersTest, ReadOneInterfaceEachAndWriteToAll) {
   AddTwo();
-  EXPECT_THAT(h1_->Command("show"), AllOf(HasSubstr("worker eoib-worker-0: polls 1 queue pairs, reads 1 vPorts, "),
-                                          HasSubstr("worker eoib-worker-1: polls 1 queue pairs, reads 1 vPorts, ")));
+  EXPECT_THAT(h1_->Command("show"),
+              AllOf(HasSubstr("worker eoib-worker-0: polls 1 queue pairs, reads 1 vPorts, "),
+                    HasSubstr("worker eoib-worker-1: polls 1 queue pairs, reads 1 vPorts, ")));
   EXPECT_THAT(h1_->Command("vport/show", {"v1"}), HasSubstr(", eoib-worker-0\n"));
   EXPECT_THAT(h1_->Command("vport/show", {"v2"}), HasSubstr(", eoib-worker-1\n"));
   // Local, both ways, by different workers.
@@ -98,7 +102,8 @@ TEST_F(AgentWorkersTest, ReadOneInterfaceEachAndWriteToAll) {
   for (size_t worker = 0; worker < 2; ++worker) EXPECT_GT(after[worker], before[worker]) << worker;
 }
 
-// A MAC behind a port that is down is flushed, also if one worker reads the port and another one has a frame for it.
+// A MAC behind a port that is down is flushed, also if one worker reads the port and another one
+// has a frame for it.
 TEST_F(AgentWorkersTest, PortThatIsDownIsFlushedByAnyWorker) {
   AddTwo();
   h1_->port("v2")->Inject(MakeFrame(MacAddr::Broadcast(), kC));  // learned by the second worker
@@ -114,13 +119,14 @@ TEST_F(AgentWorkersTest, KeepTheirNumberInAReload) {
   std::string one = TwoWorkers({"v1", "v3"});
   one[one.find('2')] = '1';
   ASSERT_TRUE(h1_->Apply(one).ok());
-  EXPECT_THAT(h1_->Command("show"),
-              AllOf(HasSubstr("worker eoib-worker-1"), HasSubstr("vPort v3"), Not(HasSubstr("vPort v2"))));
+  EXPECT_THAT(h1_->Command("show"), AllOf(HasSubstr("worker eoib-worker-1"), HasSubstr("vPort v3"),
+                                          Not(HasSubstr("vPort v2"))));
   EXPECT_EQ(h1_->agent()->config().workers, 2u);
   ExpectTalk(h1_->port("v3"), h2_->port("v1"));
 }
 
-// Such VESes have one queue pair, which the first worker polls. Both workers read interfaces when the VES has two again.
+// Such VESes have one queue pair, which the first worker polls. Both workers read interfaces when
+// the VES has two again.
 TEST_F(AgentWorkersTest, VesThatAnnouncesNothingHasOneQueue) {
   AddTwo("announce = false\n");
   EXPECT_THAT(h1_->Command("vport/show", {"v2"}), HasSubstr(", eoib-worker-0\n"));
@@ -142,7 +148,8 @@ TEST_F(AgentWorkersTest, GetNewQueuePairsAfterALoss) {
   EXPECT_TRUE(AllFlowsArrive(h2_->port("v2"), h1_->port("v1"), kA, kC));
 }
 
-// All threads at once: interfaces that talk to each other, here and there, while others come and go.
+// All threads at once: interfaces that talk to each other, here and there, while others come and
+// go.
 TEST_F(AgentWorkersTest, ForwardWhileVPortsComeAndGo) {
   AddTwo();
   const MacAddr macs[] = {kA, kB, kC, kD};
@@ -172,7 +179,8 @@ TEST_F(AgentWorkersTest, ForwardWhileVPortsComeAndGo) {
   for (int round = 0; round < 20; ++round) {
     for (Host* host : {h1_, h2_}) {
       EXPECT_TRUE(host->Apply(TwoWorkers({"v1", "v2", "v3", "v4"})).ok());
-      const MacAddr station = MacAddr::FromUint64((host == h1_ ? 0x02'00'00'00'01'00 : 0x02'00'00'00'02'00) + round);
+      const MacAddr station =
+          MacAddr::FromUint64((host == h1_ ? 0x02'00'00'00'01'00 : 0x02'00'00'00'02'00) + round);
       host->port("v3")->Inject(MakeFrame(MacAddr::Broadcast(), station));
       PumpAll();
       EXPECT_TRUE(host->Apply(TwoWorkers({"v1", "v2"})).ok());

@@ -13,7 +13,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "control/daemon/directories.h"
+#include "vswitch/base/daemon/directories.h"
 #include "vswitch/base/unique_fd.h"
 
 namespace eoib {
@@ -65,17 +65,6 @@ UniqueFd SignalFd() {
   return UniqueFd(signalfd(-1, &set, SFD_CLOEXEC));
 }
 
-bool WriteAll(const char* bytes, size_t size) {
-  while (size > 0) {
-    const ssize_t written = write(STDOUT_FILENO, bytes, size);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return false;
-    bytes += written;
-    size -= static_cast<size_t>(written);
-  }
-  return true;
-}
-
 enum class End { kCapture, kReader, kSignal };
 
 // Copies what is in the fifo now. Nothing if the copy may go on.
@@ -84,7 +73,9 @@ absl::optional<End> CopyOnce(int fifo) {
   const ssize_t size = read(fifo, bytes, sizeof(bytes));
   if (size < 0 && (errno == EAGAIN || errno == EINTR)) return absl::nullopt;
   if (size <= 0) return End::kCapture;
-  if (!WriteAll(bytes, static_cast<size_t>(size))) return End::kReader;
+  // By stdio, whose errors CheckOutputAtExit reports.
+  const size_t written = std::fwrite(bytes, 1, static_cast<size_t>(size), stdout);
+  if (written != static_cast<size_t>(size) || std::fflush(stdout) != 0) return End::kReader;
   return absl::nullopt;
 }
 
@@ -102,9 +93,12 @@ End Copy(int fifo, int signals) {
 
 }  // namespace
 
-int StreamCapture(const std::string& socket, const std::vector<std::string>& options, const Caller& call) {
+int StreamCapture(const std::string& socket, const std::vector<std::string>& options,
+                  const Caller& call) {
   if (isatty(STDOUT_FILENO) == 1) {
-    std::fprintf(stderr, "eoibctl: a capture is no text for a terminal: add \"| tshark -r -\", or name a file\n");
+    std::fprintf(
+        stderr,
+        "eoibctl: a capture is no text for a terminal: add \"| tshark -r -\", or name a file\n");
     return kRefused;
   }
   const UniqueFd signals = SignalFd();

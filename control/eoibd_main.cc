@@ -1,7 +1,8 @@
 // eoibd: the agent. One process for each HCA port of a host.
 //
-// This file is linked twice: into eoibd with the software HCA, and into eoibd-verbs without it (EOIB_WITHOUT_SOFTHCA, in
-// open_hca.h). The second proves that no other code depends on the software HCA.
+// This file is linked twice: into eoibd with the software HCA, and into eoibd-verbs without it
+// (EOIB_WITHOUT_SOFTHCA, in open_hca.h). The second proves that no other code depends on the
+// software HCA.
 
 #include <gflags/gflags.h>
 #include <sys/eventfd.h>
@@ -15,112 +16,73 @@
 #include "control/agent.h"
 #include "control/config/config.h"
 #include "control/config/config_diff.h"
-#include "control/config_commands.h"
-#include "control/daemon/control_socket_path.h"
-#include "control/daemon/daemon.h"
-#include "control/daemon/log.h"
-#include "control/daemon/program.h"
-#include "control/daemon/wait_for_hca.h"
-#include "control/netdev_vport.h"
-#include "control/state_dir.h"
-#include "control/vhost_vport.h"
+#include "control/operator/agent_commands.h"
+#include "control/operator/config_commands.h"
+#include "control/state/state_dir.h"
+#include "control/vport/netdev_vport.h"
+#include "control/vport/tap_vport.h"
+#include "control/vport/vhost_vport.h"
+#include "vswitch/base/daemon/control_socket_path.h"
+#include "vswitch/base/daemon/daemon.h"
+#include "vswitch/base/daemon/log.h"
+#include "vswitch/base/daemon/program.h"
+#include "vswitch/base/daemon/wait_for_hca.h"
 #include "vswitch/base/unique_fd.h"
 #include "vswitch/fabric/softhca/open_hca.h"
 #include "vswitch/port/netdev.h"
-#include "vswitch/port/tap_port.h"
 #include "vswitch/port/tap_set.h"
 #include "vswitch/worker_priority.h"
 
 DEFINE_string(hca, "",
-              "the HCA port: verbs:DEVICE/PORT[?gid=INDEX] for a real one, soft:PORTNAME for one of a software subnet");
+              "the HCA port: verbs:DEVICE/PORT[?gid=INDEX] for a real one, soft:PORTNAME for one "
+              "of a software subnet");
 DEFINE_string(config, "/etc/eoib/eoibd.toml", "VESes and vPorts");
 DEFINE_string(rundir, "/run/eoib",
-              "directory of the control socket eoibd.ctl, and of fabricd.sock unless --fabric says otherwise");
+              "directory of the control socket eoibd.ctl, and of fabricd.sock unless --fabric says "
+              "otherwise");
 DEFINE_string(statedir, "/var/lib/eoib",
-              "directory of what survives a restart: the agent's id, its MACs, and the MACs that it learned (fdb.json)");
+              "directory of what survives a restart: the agent's id, its MACs, and the MACs that "
+              "it learned (fdb.json)");
 DEFINE_string(fabric, "", "soft: the socket of eoib-fabricd; default RUNDIR/fabricd.sock");
-DEFINE_string(name, "", "for several agents on one host: the control socket is RUNDIR/eoibd.NAME.ctl");
-DEFINE_bool(
-    wait_for_hca, false,
-    "wait for a missing HCA instead of ending with an error: for units that start at boot. An agent that restarts itself adds "
-    "this flag");
+DEFINE_string(name, "",
+              "for several agents on one host: the control socket is RUNDIR/eoibd.NAME.ctl");
+DEFINE_bool(wait_for_hca, false,
+            "wait for a missing HCA instead of ending with an error: for units that start at boot. "
+            "An agent that restarts itself adds this flag");
 DEFINE_string(metrics, "",
-              "[ADDRESS:]PORT: serve metrics to Prometheus there, by HTTP; ADDRESS is 127.0.0.1 by default. Empty: nowhere");
+              "[ADDRESS:]PORT: serve metrics to Prometheus there, by HTTP; ADDRESS is 127.0.0.1 by "
+              "default. Empty: nowhere");
 DEFINE_bool(realtime, false,
-            "while many small frames come, workers run ahead of programs, in bursts; it takes CAP_SYS_NICE or RLIMIT_RTPRIO");
+            "while many small frames come, workers run ahead of programs, in bursts; it takes "
+            "CAP_SYS_NICE or RLIMIT_RTPRIO");
 DEFINE_bool(check_config, false, "read the configuration, report its mistakes and exit");
 
 namespace eoib {
 namespace {
 
-// The alias of an agent's TAP is this and the vPort's name. `owner`: the state directory, which one agent at a time uses.
-std::string AliasPrefix(const std::string& owner) { return absl::StrCat("eoib:", owner, "/"); }
-
 // A running agent removes the interfaces of removed vPorts. A stopped agent left them.
 void WarnOfLeftTaps(const AgentConfig& config, const std::string& owner, TapFinder* finder) {
-  const std::string prefix = AliasPrefix(owner);
+  const std::string prefix = TapAliasPrefix(owner);
   for (const NetdevInfo& tap : finder->FindAll(prefix)) {
     const std::string name = tap.alias.substr(prefix.size());
     const VPortConfig* const vport = FindVPort(config, name);
     if (vport != nullptr && vport->type == "tap") continue;
-    LogWarning(absl::StrCat("interface ", absl::CHexEscape(tap.name), " is left from vPort ", absl::CHexEscape(name),
-                            ", which was removed while no agent ran; `ip link del ", absl::CHexEscape(tap.name),
-                            "` removes it"));
+    LogWarning(absl::StrCat("interface ", absl::CHexEscape(tap.name), " is left from vPort ",
+                            absl::CHexEscape(name),
+                            ", which was removed while no agent ran; `ip link del ",
+                            absl::CHexEscape(tap.name), "` removes it"));
   }
 }
 
-// The interfaces of this agent.
-struct TapMaker {
-  TapSet* taps;
-  EventLoop* loop;
-  std::string owner;
-
-  absl::StatusOr<VPort> Make(const VPortConfig& config, MacAddr mac, int mtu, bool super_frames) const;
-  absl::Status Discard(const TapPort& tap) const;
-};
-
-absl::StatusOr<VPort> TapMaker::Make(const VPortConfig& config, MacAddr mac, int mtu, bool super_frames) const {
-  auto opened = TapPort::Open({.name = config.name,
-                               .mac = mac,
-                               .mtu = mtu,
-                               .super_frames = super_frames,
-                               .alias = absl::StrCat(AliasPrefix(owner), config.name),
-                               .up = config.up,
-                               .finder = taps->finder()});
-  if (!opened.ok()) return opened.status();
-  TapPort* tap = opened->get();
-  VPort vport;
-  vport.config = config;
-  vport.port = *std::move(opened);
-  vport.make_queue = [tap] { return tap->MakeQueue(); };
-  vport.is_new = tap->is_new();
-  vport.set_mtu = [tap](int bytes) { return tap->SetMtu(bytes); };
-  vport.set_link = [tap](bool up) { return tap->SetLinkUp(up); };
-  vport.limit_super_frames = [tap](uint32_t ves_mtu) { return tap->LimitSuperFrames(ves_mtu); };
-  vport.remove_interface = [maker = *this, tap] { return maker.Discard(*tap); };
-  vport.is_lost = [tap] { return tap->IsDeleted(); };
-  vport.remake = [tap] { return tap->Remake(); };
-  vport.query_interface = [tap] { return tap->QueryInterface(); };
-  return vport;
-}
-
-// Those that go in one turn of the loop are deleted together.
-absl::Status TapMaker::Discard(const TapPort& tap) const {
-  if (!tap.is_ours()) return absl::OkStatus();
-  if (!taps->HasUnwanted()) {
-    loop->CallAt(loop->Now(), [taps = taps] {
-      if (absl::Status status = taps->DeleteUnwanted(); !status.ok()) LogWarning(status.message());
-    });
-  }
-  return taps->Discard(tap);
-}
-
-// The port of a vPort without an interface, for trying out a configuration. It discards the frames that it gets.
+// The port of a vPort without an interface, for trying out a configuration. It discards the frames
+// that it gets.
 class DiscardPort final : public Port {
  public:
   explicit DiscardPort(MacAddr mac) : mac_(mac) {}
   int receive_fd() const override { return event_.get(); }
-  size_t Receive(BufferPool*, uint32_t, absl::Span<Frame>, PortReceiveCounts*) noexcept override { return 0; }
+  size_t Receive(BufferPool*, uint32_t, absl::Span<Frame>, PortReceiveCounts*) noexcept override {
+    return 0;
+  }
   DropReason Transmit(const Frame&, bool) noexcept override { return DropReason::kNone; }
   MacAddr mac() const override { return mac_; }
 
@@ -129,33 +91,43 @@ class DiscardPort final : public Port {
   const UniqueFd event_{eventfd(0, EFD_CLOEXEC)};  // never readable
 };
 
+class NoInterface final : public VPortInterface {
+ public:
+  explicit NoInterface(MacAddr mac) : mac_(mac) {}
+  std::unique_ptr<Port> MakeQueue() override { return std::make_unique<DiscardPort>(mac_); }
+
+ private:
+  const MacAddr mac_;
+};
+
 VPort MakeTest(const VPortConfig& config, MacAddr mac) {
   VPort vport;
   vport.config = config;
-  vport.port = std::make_unique<DiscardPort>(mac);
-  vport.make_queue = [mac] { return std::make_unique<DiscardPort>(mac); };
-  vport.set_mtu = [](int) { return absl::OkStatus(); };
-  vport.set_link = [](bool) { return absl::OkStatus(); };
+  vport.interface = std::make_shared<NoInterface>(mac);
+  vport.port = vport.interface->MakeQueue();
   return vport;
 }
 
-absl::StatusOr<std::unique_ptr<Agent>> MakeAgent(AgentConfig config, Daemon* daemon, StateDir* state, TapSet* taps) {
+absl::StatusOr<std::unique_ptr<Agent>> MakeAgent(AgentConfig config, Daemon* daemon,
+                                                 StateDir* state, TapSet* taps) {
   auto hca = OpenHca(FLAGS_hca, FLAGS_rundir, FLAGS_fabric, daemon->WaitUnlessSignaled());
   if (!hca.ok()) return hca.status();
-  const TapMaker tap_maker{taps, daemon->loop(), state->path()};
-  const auto make_port = [tap_maker](const VPortConfig& vport, MacAddr mac, int mtu, const Ves& ves,
+  const TapOwner tap_owner{taps, daemon->loop(), state->path()};
+  const auto make_port = [tap_owner](const VPortConfig& vport, MacAddr mac, int mtu, const Ves& ves,
                                      FabricPort*) -> absl::StatusOr<VPort> {
     if (vport.type == "test") return MakeTest(vport, mac);
     if (vport.type == "netdev") return MakeNetdevVPort(vport);
     if (vport.type == "vhost-user") return MakeVhostVPort(vport, ves.workers());
-    return tap_maker.Make(vport, mac, mtu, ves.config().SendsSegments());
+    return MakeTapVPort(vport, tap_owner, mac, mtu, ves.config().SendsSegments());
   };
   config.realtime = FLAGS_realtime;
-  return Agent::Create(config, *std::move(hca), state, make_port, daemon->loop(), daemon->clock(), nullptr, FLAGS_name);
+  return Agent::Create(config, *std::move(hca), state, make_port, daemon->loop(), daemon->clock(),
+                       nullptr, FLAGS_name);
 }
 
 absl::Status Run() {
-  if (FLAGS_hca.empty() && !FLAGS_check_config) return OpenHca("", "", "", {}).status();  // before the file: the first mistake
+  // Before the file: the first mistake.
+  if (FLAGS_hca.empty() && !FLAGS_check_config) return OpenHca("", "", "", {}).status();
   const absl::StatusOr<ConfigText> text = LoadConfigText(FLAGS_config);
   if (!text.ok()) return text.status();
   const absl::StatusOr<AgentConfig> config = ParseConfig(*text);
@@ -173,9 +145,10 @@ absl::Status Run() {
   auto state = StateDir::Open(FLAGS_statedir);
   if (!state.ok()) return state.status();
 
-  ConfigCommands configuration(*text, {[] { return LoadConfigText(FLAGS_config); },
-                                       [](const ConfigText& changed) { return ParseConfig(changed); },
-                                       {{"ves", ToKeys(kVesKeys)}, {"vport", ToKeys(kVPortKeys)}}});
+  ConfigCommands configuration(*text,
+                               {[] { return LoadConfigText(FLAGS_config); },
+                                [](const ConfigText& changed) { return ParseConfig(changed); },
+                                {{"ves", ToKeys(kVesKeys)}, {"vport", ToKeys(kVPortKeys)}}});
   configuration.RegisterReload((*daemon)->commands());
   (*daemon)->SetReloader([&configuration] { configuration.Reload().IgnoreError(); });
 
@@ -185,12 +158,14 @@ absl::Status Run() {
     const absl::StatusOr<AgentConfig> present = ParseConfig(configuration.text());
     if (!present.ok()) return present.status();
     auto made = MakeAgent(*present, daemon->get(), state->get(), &taps);
-    if (made.ok()) agent = *std::move(made);
-    return made.status();
+    if (!made.ok()) return made.status();
+    agent = *std::move(made);
+    return absl::OkStatus();
   };
   ServiceManager* const service_manager = (*daemon)->service_manager();
-  const absl::Status started =
-      FLAGS_wait_for_hca ? WaitForHca(start, (*daemon)->commands(), (*daemon)->loop(), service_manager) : start();
+  const absl::Status started = FLAGS_wait_for_hca ? WaitForHca(start, (*daemon)->commands(),
+                                                               (*daemon)->loop(), service_manager)
+                                                  : start();
   if (!started.ok()) return started;
   absl::Time stopping_since = (*daemon)->loop()->Now();
   (*daemon)->SetStopper([&](std::function<void()> done) {
@@ -202,18 +177,20 @@ absl::Status Run() {
     agent->SaveMacs();
     RestartProcess(why);
   });
-  agent->RegisterCommands((*daemon)->commands());
-  agent->RegisterMetrics((*daemon)->metrics());
+  RegisterAgentCommands(agent.get(), (*daemon)->commands());
+  RegisterAgentMetrics(agent.get(), (*daemon)->metrics());
   configuration.Register(agent.get(), (*daemon)->commands());
   WarnOfLeftTaps(agent->config(), (*state)->path(), taps.finder());
   agent->RestoreSavedMacs();
   agent->Start();
-  service_manager->SetStatus([&agent] { return absl::StrCat("forwarding on ", FLAGS_hca, "; ", agent->StatusLine()); });
+  service_manager->SetStatus(
+      [&agent] { return absl::StrCat("forwarding on ", FLAGS_hca, "; ", agent->StatusLine()); });
   service_manager->SetProgressCheck([&agent] { return agent->MakesProgress(); });
   LogInfo(absl::StrCat("forwarding on ", FLAGS_hca, "; control socket ", (*daemon)->socket_path()));
   (*daemon)->Run();
   agent.reset();
-  LogInfo(absl::StrCat("stopped within ", absl::FormatDuration((*daemon)->loop()->Now() - stopping_since)));
+  LogInfo(absl::StrCat("stopped within ",
+                       absl::FormatDuration((*daemon)->loop()->Now() - stopping_since)));
   return absl::OkStatus();
 }
 
@@ -221,6 +198,8 @@ absl::Status Run() {
 }  // namespace eoib
 
 int main(int argc, char** argv) {
-  return eoib::RunDaemon({"eoibd", "the eoib agent: Ethernet ports of a virtual switch on an InfiniBand port", "eoibd_main"},
-                         argc, argv, eoib::Run);
+  return eoib::RunDaemon(
+      {"eoibd", "the eoib agent: Ethernet ports of a virtual switch on an InfiniBand port",
+       "eoibd_main"},
+      argc, argv, eoib::Run);
 }

@@ -1,5 +1,5 @@
-// Tests of the program eoibd without its HCA. EOIBD and EOIBCTL are the paths of the programs. No test machine has a device of
-// that name.
+// Tests of the program eoibd without its HCA. EOIBD and EOIBCTL are the paths of the programs. No
+// test machine has a device of that name.
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -16,11 +16,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "control/daemon/notify_socket_for_test.h"
-#include "control/daemon/running_server_for_test.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "vswitch/base/clock.h"
+#include "vswitch/base/daemon/notify_socket_for_test.h"
+#include "vswitch/base/daemon/running_server_for_test.h"
 
 namespace eoib {
 namespace {
@@ -41,8 +41,8 @@ class EoibdTest : public ::testing::Test {
     std::ofstream(directory_ + "/eoibd.toml") << "[[ves]]\nname = \"blue\"\npkey = 0x8001\n";
   }
   std::string Command(const std::string& arguments) const {
-    return absl::StrCat(EOIBD " --config=", directory_, "/eoibd.toml --rundir=", directory_, " --statedir=", directory_, " ",
-                        arguments);
+    return absl::StrCat(EOIBD " --config=", directory_, "/eoibd.toml --rundir=", directory_,
+                        " --statedir=", directory_, " ", arguments);
   }
   ProgramResult Eoibd(const std::string& arguments) const { return RunProgram(Command(arguments)); }
   ProgramResult Eoibctl(const std::string& arguments) const {
@@ -78,7 +78,23 @@ TEST_F(EoibdTest, AnswersAndStopsWhileItWaitsForItsHca) {
   EXPECT_THAT(result.err, HasSubstr("InfiniBand device"));
 }
 
-// A unit that never became ready would hold up the boot, and one without signs of life would be restarted.
+TEST_F(EoibdTest, MakesRemovedControlSocketsAgain) {
+  ProgramResult result;
+  std::thread program([&] { result = Eoibd("--hca=verbs:nosuchdevice/1 --wait_for_hca"); });
+  EXPECT_TRUE(Shows("waiting for the HCA: "));
+  for (const char* socket : {"/eoibd.ctl", "/eoibd.ro.ctl"})
+    EXPECT_EQ(unlink((directory_ + socket).c_str()), 0);
+  EXPECT_TRUE(Shows("waiting for the HCA: "));
+  EXPECT_EQ(RunProgram(absl::StrCat(EOIBCTL " -t ", directory_, "/eoibd.ro.ctl show")).exit_status,
+            0);
+  EXPECT_EQ(Eoibctl("exit").out, "stopping\n");
+  program.join();
+  EXPECT_THAT(result.err, HasSubstr(absl::StrCat("removed the control socket ", directory_,
+                                                 "/eoibd.ctl: made it again")));
+}
+
+// A unit that never became ready would hold up the boot, and one without signs of life would be
+// restarted.
 TEST_F(EoibdTest, IsReadyForItsServiceManagerWhileItWaitsForItsHca) {
   const NotifySocket socket(directory_ + "/notify");
   ProgramResult result;
@@ -107,11 +123,12 @@ TEST_F(EoibdTest, IsReadyForItsServiceManagerWhileItWaitsForItsHca) {
 TEST_F(EoibdTest, LogsASignalThatMeansNothingOnce) {
   ProgramResult result;
   std::thread program([&] {
-    result = RunProgram(absl::StrCat("{ ", Command("--hca=verbs:nosuchdevice/1 --wait_for_hca"), " & echo $! >", directory_,
-                                     "/pid; wait $!; }"));
+    result = RunProgram(absl::StrCat("{ ", Command("--hca=verbs:nosuchdevice/1 --wait_for_hca"),
+                                     " & echo $! >", directory_, "/pid; wait $!; }"));
   });
   EXPECT_TRUE(Shows("waiting for the HCA: "));
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(RunProgram("kill -USR1 $(cat " + directory_ + "/pid)").exit_status, 0);
+  for (int i = 0; i < 3; ++i)
+    EXPECT_EQ(RunProgram("kill -USR1 $(cat " + directory_ + "/pid)").exit_status, 0);
   EXPECT_EQ(Eoibctl("exit").out, "stopping\n");
   program.join();
   EXPECT_EQ(result.exit_status, 0) << result.err;
@@ -124,10 +141,12 @@ TEST_F(EoibdTest, NamesTheProcessThatServesItsSocket) {
   const RunningServer other(directory_ + "/eoibd.ctl", &none);
   const ProgramResult result = Eoibd("--hca=verbs:nosuchdevice/1");
   EXPECT_EQ(result.exit_status, 1);
-  EXPECT_THAT(result.err, HasSubstr(absl::StrCat("(process ", getpid(), ") serves it already; stop that program first")));
+  EXPECT_THAT(result.err, HasSubstr(absl::StrCat("(process ", getpid(),
+                                                 ") serves it already; stop that program first")));
 }
 
-// The agent first finds a living predecessor, which then ends as if killed: without an answer, and leaving its socket file.
+// The agent first finds a living predecessor, which then ends as if killed: without an answer, and
+// leaving its socket file.
 TEST_F(EoibdTest, TakesOverTheSocketOfAKilledAgent) {
   const UniqueFd before(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address = {};
@@ -141,7 +160,8 @@ TEST_F(EoibdTest, TakesOverTheSocketOfAKilledAgent) {
   EXPECT_EQ(poll(&probed, 1, 20'000), 1);
   shutdown(before.get(), SHUT_RDWR);
   program.join();
-  EXPECT_THAT(result.err, AllOf(HasSubstr("InfiniBand device"), Not(HasSubstr("serves it already"))));
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("InfiniBand device"), Not(HasSubstr("serves it already"))));
 }
 
 TEST_F(EoibdTest, PointsToItsHelpAfterAWrongFlag) {
@@ -156,7 +176,8 @@ TEST_F(EoibdTest, PointsToItsHelpAfterAWrongFlag) {
   for (const auto& c : kCases) {
     const ProgramResult result = Eoibd(c.arguments);
     EXPECT_EQ(result.exit_status, 1) << c.arguments;
-    EXPECT_THAT(result.err, AllOf(HasSubstr(c.error), HasSubstr("see eoibd --help\n"))) << c.arguments;
+    EXPECT_THAT(result.err, AllOf(HasSubstr(c.error), HasSubstr("see eoibd --help\n")))
+        << c.arguments;
   }
   const ProgramResult version = Eoibd("--version");
   EXPECT_EQ(version.exit_status, 0);

@@ -1,5 +1,6 @@
-// FaultyHca: wraps another HCA (a software one, on which datagrams arrive) and injects faults, for tests of agents: failing
-// verbs, changed port attributes, asynchronous events, completions with errors, lost requests to the SA, a lost device.
+// FaultyHca: wraps another HCA (a software one, on which datagrams arrive) and injects faults, for
+// tests of agents: failing verbs, changed port attributes, asynchronous events, completions with
+// errors, lost requests to the SA, a lost device.
 #ifndef EOIB_CONTROL_FAULTY_HCA_FOR_TEST_H_
 #define EOIB_CONTROL_FAULTY_HCA_FOR_TEST_H_
 
@@ -35,7 +36,9 @@ class FaultyMads final : public MadTransport {
   // From now on loses the MADs for which `lost` returns true.
   void Lose(std::function<bool(const Mad&)> lost) { lost_ = std::move(lost); }
 
-  absl::Status Send(const Mad& mad) override { return lost_(mad) ? absl::OkStatus() : behind_->Send(mad); }
+  absl::Status Send(const Mad& mad) override {
+    return lost_(mad) ? absl::OkStatus() : behind_->Send(mad);
+  }
   absl::Status Reply(const Mad& mad) override { return behind_->Reply(mad); }
   bool ReceivesReports() const override { return behind_->ReceivesReports(); }
   bool Receive(std::vector<uint8_t>* mad) override { return behind_->Receive(mad); }
@@ -59,7 +62,9 @@ class FaultyHca final : public Hca {
   int gid_index() const override { return hca_->gid_index(); }
   std::string name() const override { return hca_->name(); }
   MadTransport* mads() override { return hca_->mads() != nullptr ? &mads_ : nullptr; }
-  absl::Status StartCapture(const CaptureOptions& options) override { return hca_->StartCapture(options); }
+  absl::Status StartCapture(const CaptureOptions& options) override {
+    return hca_->StartCapture(options);
+  }
   absl::StatusOr<CaptureReport> StopCapture() override { return hca_->StopCapture(); }
   absl::optional<CaptureReport> Capture() const override { return hca_->Capture(); }
 
@@ -74,7 +79,8 @@ class FaultyHca final : public Hca {
   }
   // Loses the MADs to the SA for which `lost` returns true.
   void LoseMads(std::function<bool(const Mad&)> lost) { mads_.Lose(std::move(lost)); }
-  // As after the driver is unloaded: every verb fails with EIO. Verbs that destroy still free their objects, as in libibverbs.
+  // As after the driver is unloaded: every verb fails with EIO. Verbs that destroy still free their
+  // objects, as in libibverbs.
   void Vanish() {
     absl::MutexLock lock(&mutex_);
     gone_ = true;
@@ -85,12 +91,22 @@ class FaultyHca final : public Hca {
     absl::MutexLock lock(&mutex_);
     edit_port_ = std::move(edit);
   }
-  // Raises an asynchronous event like the kernel; about the last queue pair or completion queue, where it names one.
+  // Raises an asynchronous event like the kernel; about the last queue pair or completion queue,
+  // where it names one.
   void Raise(ibv_event_type type);
-  // Gives the next receive (or send) completion of the last queue pair the status `status`; the queue pair is in `state` from
-  // then on.
-  void SpoilReceive(ibv_wc_status status, ibv_qp_state state) { Spoil(&ibv_qp::recv_cq, status, state); }
-  void SpoilSend(ibv_wc_status status, ibv_qp_state state) { Spoil(&ibv_qp::send_cq, status, state); }
+  // Gives the next receive (or send) completion of the last queue pair the status `status`; the
+  // queue pair is in `state` from then on.
+  void SpoilReceive(ibv_wc_status status, ibv_qp_state state) {
+    Spoil(&ibv_qp::recv_cq, status, state);
+  }
+  void SpoilSend(ibv_wc_status status, ibv_qp_state state) {
+    Spoil(&ibv_qp::send_cq, status, state);
+  }
+  // Applies `edit` to each completion of a receive.
+  void EditReceives(std::function<void(ibv_wc*)> edit) {
+    absl::MutexLock lock(&mutex_);
+    edit_receive_ = std::move(edit);
+  }
   // Makes polling the completion queues of the last queue pair fail, as after an overrun.
   void OverrunQueues() {
     absl::MutexLock lock(&mutex_);
@@ -161,15 +177,19 @@ class FaultyHca final : public Hca {
   bool gone_ ABSL_GUARDED_BY(mutex_) = false;
   std::map<std::string, int> errors_ ABSL_GUARDED_BY(mutex_);
   std::function<void(ibv_port_attr*)> edit_port_ ABSL_GUARDED_BY(mutex_) = [](ibv_port_attr*) {};
+  std::function<void(ibv_wc*)> edit_receive_ ABSL_GUARDED_BY(mutex_) = [](ibv_wc*) {};
   std::deque<ibv_async_event> events_ ABSL_GUARDED_BY(mutex_);
   ibv_qp* qp_ ABSL_GUARDED_BY(mutex_) = nullptr;  // the last one made
   Spoiled spoiled_ ABSL_GUARDED_BY(mutex_);
-  std::map<ibv_qp*, ibv_qp_state> states_ ABSL_GUARDED_BY(mutex_);  // injected; the wrapped HCA does not know them
+  // Injected; the wrapped HCA does not know them.
+  std::map<ibv_qp*, ibv_qp_state> states_ ABSL_GUARDED_BY(mutex_);
   std::pair<ibv_cq*, ibv_cq*> overrun_ ABSL_GUARDED_BY(mutex_);
 };
 
 inline FaultyHca::FaultyHca(std::unique_ptr<Hca> hca)
-    : hca_(std::move(hca)), async_fd_(hca_->context()->async_fd), poll_(hca_->context()->ops.poll_cq) {
+    : hca_(std::move(hca)),
+      async_fd_(hca_->context()->async_fd),
+      poll_(hca_->context()->ops.poll_cq) {
   BehindAll() = &hca_->verbs();
   {
     absl::MutexLock lock(&InstancesMutex());
@@ -217,6 +237,10 @@ inline int FaultyHca::Poll(ibv_cq* cq, int entries, ibv_wc* wc) {
   const int polled = hca->poll_(cq, entries, wc);
   absl::MutexLock lock(&hca->mutex_);
   if (cq == hca->overrun_.first || cq == hca->overrun_.second) return -1;
+  for (int i = 0; i < polled; ++i) {
+    if (wc[i].status == IBV_WC_SUCCESS && (wc[i].opcode & IBV_WC_RECV) != 0)
+      hca->edit_receive_(&wc[i]);
+  }
   Spoiled& spoiled = hca->spoiled_;
   if (polled <= 0 || cq != spoiled.cq) return polled;
   wc[0].status = spoiled.status;
@@ -237,10 +261,13 @@ inline const VerbsTable& FaultyHca::Table() {
       return result;
     };
     t.query_gid = [](ibv_context* context, uint8_t port, int index, ibv_gid* gid) {
-      return Of(context)->Error("query_gid") != 0 ? -1 : Behind()->query_gid(context, port, index, gid);
+      return Of(context)->Error("query_gid") != 0 ? -1
+                                                  : Behind()->query_gid(context, port, index, gid);
     };
     t.query_pkey = [](ibv_context* context, uint8_t port, int index, uint16_t* pkey) {
-      return Of(context)->Error("query_pkey") != 0 ? -1 : Behind()->query_pkey(context, port, index, pkey);
+      return Of(context)->Error("query_pkey") != 0
+                 ? -1
+                 : Behind()->query_pkey(context, port, index, pkey);
     };
     t.alloc_pd = [](ibv_context* context) {
       return Of(context)->Error("alloc_pd") != 0 ? nullptr : Behind()->alloc_pd(context);
@@ -250,17 +277,22 @@ inline const VerbsTable& FaultyHca::Table() {
       return hca->Or(Behind()->dealloc_pd(pd), "dealloc_pd");
     };
     t.reg_mr = [](ibv_pd* pd, void* address, size_t length, int access) {
-      return Of(pd->context)->Error("reg_mr") != 0 ? nullptr : Behind()->reg_mr(pd, address, length, access);
+      return Of(pd->context)->Error("reg_mr") != 0 ? nullptr
+                                                   : Behind()->reg_mr(pd, address, length, access);
     };
     t.dereg_mr = [](ibv_mr* mr) {
       FaultyHca* const hca = Of(mr->context);
       return hca->Or(Behind()->dereg_mr(mr), "dereg_mr");
     };
     t.create_comp_channel = [](ibv_context* context) {
-      return Of(context)->Error("create_comp_channel") != 0 ? nullptr : Behind()->create_comp_channel(context);
+      return Of(context)->Error("create_comp_channel") != 0
+                 ? nullptr
+                 : Behind()->create_comp_channel(context);
     };
     t.get_cq_event = [](ibv_comp_channel* channel, ibv_cq** cq, void** cq_context) {
-      return Of(channel->context)->Error("get_cq_event") != 0 ? -1 : Behind()->get_cq_event(channel, cq, cq_context);
+      return Of(channel->context)->Error("get_cq_event") != 0
+                 ? -1
+                 : Behind()->get_cq_event(channel, cq, cq_context);
     };
     t.create_qp = [](ibv_pd* pd, ibv_qp_init_attr* attr) -> ibv_qp* {
       FaultyHca* const hca = Of(pd->context);
@@ -283,7 +315,8 @@ inline const VerbsTable& FaultyHca::Table() {
       if (const int error = hca->Error("query_qp")) return error;
       const int result = Behind()->query_qp(qp, attr, mask, init);
       absl::MutexLock lock(&hca->mutex_);
-      if (const auto found = hca->states_.find(qp); found != hca->states_.end()) attr->qp_state = found->second;
+      if (const auto found = hca->states_.find(qp); found != hca->states_.end())
+        attr->qp_state = found->second;
       return result;
     };
     t.destroy_qp = [](ibv_qp* qp) {

@@ -1,4 +1,5 @@
-// An agent on libibverbs (the preload library of the software HCA stands in for it) whose device disappears and comes back.
+// An agent on libibverbs (the preload library of the software HCA stands in for it) whose device
+// disappears and comes back.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -13,11 +14,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "control/daemon/notify_socket_for_test.h"
-#include "control/daemon/running_server_for_test.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "vswitch/base/clock.h"
+#include "vswitch/base/daemon/notify_socket_for_test.h"
+#include "vswitch/base/daemon/running_server_for_test.h"
 
 namespace eoib {
 namespace {
@@ -43,7 +44,9 @@ bool Eventually(Predicate predicate) {
 // A child process that logs to a file. The destructor kills it.
 class Child {
  public:
-  Child(const std::string& log, const std::vector<std::string>& environment, const std::string& command) : log_(log) {
+  Child(const std::string& log, const std::vector<std::string>& environment,
+        const std::string& command)
+      : log_(log) {
     std::vector<std::string> words = absl::StrSplit(command, ' ');
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
@@ -84,9 +87,12 @@ class LostDeviceTest : public ::testing::Test {
  protected:
   LostDeviceTest() : directory_(MakeTemporaryDirectory()), gone_(directory_ + "/gone") {
     std::ofstream(directory_ + "/eoibd.toml")
-        << "[[ves]]\nname = \"blue\"\npkey = 0xffff\n[[vport]]\nname = \"v1\"\nves = \"blue\"\ntype = \"test\"\n";
+        << "[[ves]]\nname = \"blue\"\npkey = 0xffff\n[[vport]]\nname = \"v1\"\nves = "
+           "\"blue\"\ntype = \"test\"\n";
   }
-  std::string Directories() const { return absl::StrCat(" --rundir=", directory_, " --statedir=", directory_); }
+  std::string Directories() const {
+    return absl::StrCat(" --rundir=", directory_, " --statedir=", directory_);
+  }
   std::string Eoibctl(const std::string& arguments) const {
     return RunProgram(absl::StrCat(EOIBCTL " --rundir=", directory_, " ", arguments)).out;
   }
@@ -102,13 +108,16 @@ class LostDeviceTest : public ::testing::Test {
 
 TEST_F(LostDeviceTest, LogsTheLossAndForwardsAgainWhenTheDeviceIsBack) {
   Child fabricd(directory_ + "/fabricd.log", {}, EOIB_FABRICD + Directories());
-  ASSERT_TRUE(Eventually([&] { return absl::StrContains(Eoibctl("-t fabricd help"), "show"); })) << fabricd.Log();
+  ASSERT_TRUE(Eventually([&] { return absl::StrContains(Eoibctl("-t fabricd help"), "show"); }))
+      << fabricd.Log();
   const NotifySocket service_manager(directory_ + "/notify");
   Child eoibd(directory_ + "/eoibd.log",
               {absl::StrCat("NOTIFY_SOCKET=", service_manager.path()),
                absl::StrCat("LD_PRELOAD=", VANISHING_LIBRARY, ":", EOIB_VERBS_LIBRARY),
-               absl::StrCat("EOIB_FABRIC=", directory_, "/fabricd.sock"), "EOIB_PORT=h1", absl::StrCat("EOIB_GONE=", gone_)},
-              absl::StrCat(EOIBD_VERBS " --hca=verbs:eoib0/1 --config=", directory_, "/eoibd.toml", Directories()));
+               absl::StrCat("EOIB_FABRIC=", directory_, "/fabricd.sock"), "EOIB_PORT=h1",
+               absl::StrCat("EOIB_GONE=", gone_)},
+              absl::StrCat(EOIBD_VERBS " --hca=verbs:eoib0/1 --config=", directory_, "/eoibd.toml",
+                           Directories()));
   ASSERT_TRUE(Shows("HCA eoib0/1: active")) << eoibd.Log();
   EXPECT_THAT(Eoibctl("show"), AllOf(HasSubstr("(full member), QPN 0x"), HasSubstr("not joined: ")))
       << "verbs are there, and no MAD device";
@@ -118,8 +127,10 @@ TEST_F(LostDeviceTest, LogsTheLossAndForwardsAgainWhenTheDeviceIsBack) {
   Eoibctl("-t fabricd link h1 down");  // any event
   ASSERT_TRUE(Shows("waiting for the HCA: list the InfiniBand devices")) << eoibd.Log();
   EXPECT_TRUE(eoibd.Alive()) << "the same process";
-  EXPECT_THAT(service_manager.Take(), IsSupersetOf({"STATUS=restarting: eoib0/1 reports that it is lost", "READY=1"}));
-  EXPECT_THAT(eoibd.Log(), AllOf(HasSubstr("eoib0/1 reports that it is lost: restarting"), HasSubstr("modprobe ib_uverbs")));
+  EXPECT_THAT(service_manager.Take(),
+              IsSupersetOf({"STATUS=restarting: eoib0/1 reports that it is lost", "READY=1"}));
+  EXPECT_THAT(eoibd.Log(), AllOf(HasSubstr("eoib0/1 reports that it is lost: restarting"),
+                                 HasSubstr("modprobe ib_uverbs")));
 
   Eoibctl("-t fabricd link h1 up");
   GiveDevicesBack();
@@ -136,18 +147,22 @@ TEST_F(LostDeviceTest, LogsTheLossAndForwardsAgainWhenTheDeviceIsBack) {
 
 TEST_F(LostDeviceTest, ReadsItsFilesAgainWhileItWaitsForTheDevice) {
   Child fabricd(directory_ + "/fabricd.log", {}, EOIB_FABRICD + Directories());
-  ASSERT_TRUE(Eventually([&] { return absl::StrContains(Eoibctl("-t fabricd help"), "show"); })) << fabricd.Log();
+  ASSERT_TRUE(Eventually([&] { return absl::StrContains(Eoibctl("-t fabricd help"), "show"); }))
+      << fabricd.Log();
   TakeDevicesAway();
-  Child eoibd(
-      directory_ + "/eoibd.log",
-      {absl::StrCat("LD_PRELOAD=", VANISHING_LIBRARY, ":", EOIB_VERBS_LIBRARY),
-       absl::StrCat("EOIB_FABRIC=", directory_, "/fabricd.sock"), "EOIB_PORT=h1", absl::StrCat("EOIB_GONE=", gone_)},
-      absl::StrCat(EOIBD_VERBS " --hca=verbs:eoib0/1 --wait_for_hca --config=", directory_, "/eoibd.toml", Directories()));
+  Child eoibd(directory_ + "/eoibd.log",
+              {absl::StrCat("LD_PRELOAD=", VANISHING_LIBRARY, ":", EOIB_VERBS_LIBRARY),
+               absl::StrCat("EOIB_FABRIC=", directory_, "/fabricd.sock"), "EOIB_PORT=h1",
+               absl::StrCat("EOIB_GONE=", gone_)},
+              absl::StrCat(EOIBD_VERBS " --hca=verbs:eoib0/1 --wait_for_hca --config=", directory_,
+                           "/eoibd.toml", Directories()));
   ASSERT_TRUE(Shows("waiting for the HCA")) << eoibd.Log();
   const auto logs = [&eoibd](const std::string& line) {
     return Eventually([&] { return absl::StrContains(eoibd.Log(), line); });
   };
-  const auto append = [this](const char* text) { std::ofstream(directory_ + "/eoibd.toml", std::ios::app) << text; };
+  const auto append = [this](const char* text) {
+    std::ofstream(directory_ + "/eoibd.toml", std::ios::app) << text;
+  };
   append("[[vport]]\nname = \"v2\"\nves = \"blue\"\ntype = \"test\"\n");
   eoibd.Signal(SIGHUP);
   EXPECT_TRUE(logs("configuration changed: add vPort v2")) << eoibd.Log();
@@ -158,7 +173,8 @@ TEST_F(LostDeviceTest, ReadsItsFilesAgainWhileItWaitsForTheDevice) {
   EXPECT_TRUE(logs("reload: nothing is changed: ")) << eoibd.Log();
   GiveDevicesBack();
   ASSERT_TRUE(Shows("HCA eoib0/1: active")) << eoibd.Log();
-  EXPECT_THAT(Eoibctl("show"), AllOf(HasSubstr("vPort v1: "), HasSubstr("vPort v2: "), HasSubstr("vPort v3: ")));
+  EXPECT_THAT(Eoibctl("show"),
+              AllOf(HasSubstr("vPort v1: "), HasSubstr("vPort v2: "), HasSubstr("vPort v3: ")));
 }
 
 }  // namespace

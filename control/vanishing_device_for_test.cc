@@ -1,6 +1,6 @@
-// A preload library in front of another libibverbs. While the file named by EOIB_GONE exists, all devices are gone: a program
-// that has one open learns it with the next asynchronous event, as after an unloaded driver, and ibv_get_device_list finds
-// none.
+// A preload library in front of another libibverbs. While the file named by EOIB_GONE exists, all
+// devices are gone: a program that has one open learns it with the next asynchronous event, as
+// after an unloaded driver, and ibv_get_device_list finds none.
 #include <dlfcn.h>
 #include <infiniband/verbs.h>
 #include <unistd.h>
@@ -31,7 +31,8 @@ ibv_device** ibv_get_device_list(int* count) noexcept {
 }
 
 int ibv_get_async_event(ibv_context* context, ibv_async_event* event) noexcept {
-  const int result = Next<int(ibv_context*, ibv_async_event*)>("ibv_get_async_event")(context, event);
+  const int result =
+      Next<int(ibv_context*, ibv_async_event*)>("ibv_get_async_event")(context, event);
   if (result == 0 && Gone()) event->event_type = IBV_EVENT_DEVICE_FATAL;
   return result;
 }

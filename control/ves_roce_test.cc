@@ -1,5 +1,5 @@
-// A VES on an Ethernet link layer (RoCE), from its configuration to datagrams, on a fake HCA that moves no datagrams by
-// itself. tests/vm/rxe_test.cc tests RoCE with real forwarding.
+// A VES on an Ethernet link layer (RoCE), from its configuration to datagrams, on a fake HCA that
+// moves no datagrams by itself. tests/vm/rxe_test.cc tests RoCE with real forwarding.
 #include <net/if.h>
 #include <poll.h>
 
@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "control/agent.h"
-#include "control/fdb_rows.h"
-#include "control/ves.h"
-#include "control/ves_commands.h"
+#include "control/operator/fdb_rows.h"
+#include "control/operator/ves_commands.h"
+#include "control/ves/ves.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "vswitch/base/temp_dir_for_test.h"
@@ -47,21 +47,48 @@ void MakeRoce(FakeHca* hca) {
   hca->gid.ToWire(hca->gids[0].gid.raw);
 }
 
+// A clock that a test moves. Each reading moves it by `step`, too.
+class SteppingClock final : public Clock {
+ public:
+  absl::Time Now() const override {
+    clock_.Advance(step);
+    return clock_.Now();
+  }
+  void Advance(absl::Duration by) { clock_.Advance(by); }
+
+  absl::Duration step;
+
+ private:
+  mutable FakeClock clock_;
+};
+
+// Notes what the VES sets.
+class NotedInterface final : public VPortInterface {
+ public:
+  NotedInterface(int* mtu, bool* carrier) : mtu_(mtu), carrier_(carrier) {}
+  absl::Status SetMtu(int mtu) override { return *mtu_ = mtu, absl::OkStatus(); }
+  absl::Status SetLink(bool up) override { return *carrier_ = up, absl::OkStatus(); }
+
+ private:
+  int* const mtu_;
+  bool* const carrier_;
+};
+
 class VesRoceTest : public testing::Test {
  protected:
   VesRoceTest() {
     MakeRoce(&hca_);
     const std::string toml = "[[ves]]\nname = 'blue'\npkey = 0x8001\ntraffic_class = 104\n";
-    ves_ = Ves::Create(ParseConfig(toml, "test")->veses[0],
-                       {{&hca_, hca_.pd(), &handles_, nullptr, &maker_, &clock_}, [this] { ++losses_; }})
+    ves_ = Ves::Create(
+               ParseConfig(toml, "test")->veses[0],
+               {{&hca_, hca_.pd(), &handles_, nullptr, &maker_, &clock_}, [this] { ++losses_; }})
                .value();
     VPort vport;
     vport.config.name = "v1";
     auto port = std::make_unique<TestPort>("v1", kLocal);
     port_ = port.get();
     vport.port = std::move(port);
-    vport.set_mtu = [this](int mtu) { return mtu_ = mtu, absl::OkStatus(); };
-    vport.set_link = [this](bool up) { return carrier_ = up, absl::OkStatus(); };
+    vport.interface = std::make_shared<NotedInterface>(&mtu_, &carrier_);
     EXPECT_TRUE(ves_->AddVPort(&vport).ok());
     ves_->Start();
     Forwarder()->PollFabric();
@@ -78,14 +105,20 @@ class VesRoceTest : public testing::Test {
   uint64_t Dropped(DropReason reason) { return Forwarder()->counters().drop(reason); }
   // Delivers a datagram from kRocePeer with `frame`, to the group or GID `dgid`.
   void Deliver(const Bytes& frame, const Gid& dgid) {
+    DeliverToWorker(frame, dgid);
+    ves_->RunPunts(0);
+  }
+  void DeliverToWorker(const Bytes& frame, const Gid& dgid) {
     Bytes bytes(kGrhSize + kEoibHeaderSize, 0);
     kRocePeer.gid.ToWire(&bytes[8]);
     dgid.ToWire(&bytes[24]);
     EncodeEoibHeader({HeaderForm::kEoib, L4Checksum::kNone, false}, &bytes[kGrhSize]);
     bytes.insert(bytes.end(), frame.begin(), frame.end());
-    hca_.Deliver(bytes, {.status = IBV_WC_SUCCESS, .src_qp = kRocePeer.qpn.value(), .wc_flags = IBV_WC_GRH, .slid = 0x5054});
+    hca_.Deliver(bytes, {.status = IBV_WC_SUCCESS,
+                         .src_qp = kRocePeer.qpn.value(),
+                         .wc_flags = IBV_WC_GRH,
+                         .slid = 0x5054});
     Forwarder()->PollFabric();
-    ves_->RunPunts();
   }
   void WaitForHandle() {
     pollfd ready = {maker_.fd(), POLLIN, 0};
@@ -97,7 +130,7 @@ class VesRoceTest : public testing::Test {
     Forwarder()->PollPort(0);
   }
 
-  FakeClock clock_;
+  SteppingClock clock_;
   FakeHca hca_;
   AddressHandles handles_{&hca_, hca_.pd()};
   HandleMaker maker_{&handles_};
@@ -110,10 +143,29 @@ class VesRoceTest : public testing::Test {
 
 TEST_F(VesRoceTest, WorksWithoutASubnetAdministrator) {
   EXPECT_TRUE(carrier_);
-  EXPECT_EQ(mtu_, 4074);
+  EXPECT_EQ(mtu_, 4070);
   EXPECT_TRUE(hca_.qp()->groups.contains(FloodMgid(PKey(0x8001)).gid()));
   EXPECT_THAT(VesText(VesJson(*ves_)), HasSubstr(": joined, Q_Key 0x80008001, MTU 4096"));
   EXPECT_THAT(VesText(VesJson(*ves_)), HasSubstr("P_Key 0x8001 (a name only: RoCE checks none)"));
+}
+
+// Each message seems to take a millisecond. Commands, timers and the watchdog have their turn after
+// two or three.
+TEST_F(VesRoceTest, ATurnOfControlEndsAfterItsTime) {
+  constexpr uint64_t kMessages = 20;
+  Bytes frame = MakeFrame(MacAddr::Broadcast(), kRemote);
+  frame[12] = 0x88, frame[13] = 0xb5;
+  for (uint64_t i = 0; i < kMessages; ++i) DeliverToWorker(frame, FloodMgid(PKey(0x8001)).gid());
+  ASSERT_EQ(Dropped(DropReason::kControlMessage), kMessages);
+  clock_.step = absl::Milliseconds(1);
+  const auto received = [this] { return ves_->protocol()->engine().counters().received; };
+  int turns = 1;
+  for (; ves_->RunPunts(0); ++turns) {
+    pollfd ready = {ves_->punt_fd(0), POLLIN, 0};
+    ASSERT_EQ(poll(&ready, 1, 0), 1) << "the loop calls again";
+    ASSERT_LE(received(), static_cast<uint64_t>(3 * turns));
+  }
+  EXPECT_EQ(received(), kMessages);
 }
 
 // A peer that was heard once and is gone leaves no state behind.
@@ -126,7 +178,8 @@ TEST_F(VesRoceTest, ReclaimsAVPortThatIsSilentAndHasNoMacs) {
     }
   };
   pass(290);
-  EXPECT_FALSE(ves_->directory()->Find(kRocePeer).IsNone()) << "silent, but a MAC is known behind it";
+  EXPECT_FALSE(ves_->directory()->Find(kRocePeer).IsNone())
+      << "silent, but a MAC is known behind it";
   pass(32);
   EXPECT_TRUE(ves_->directory()->Find(kRocePeer).IsNone());
   EXPECT_EQ(ves_->directory()->Dump().size(), 1u) << "our own";
@@ -147,7 +200,8 @@ TEST_F(VesRoceTest, FdbShowPrintsAllAddressesOfAPeer) {
   EXPECT_THAT(FdbAnswer(ReadFdb({ves_.get()}, {}), true).Text(),
               HasSubstr(first + " and GID fe80:0000:0000:0000:0000:0000:0000:000c QPN 0x9a\n"));
   ASSERT_TRUE(directory->SetLost(vport, kRocePeer, true));
-  EXPECT_THAT(FdbAnswer(ReadFdb({ves_.get()}, {}), true).Text(), HasSubstr(first + " (lost) and GID"));
+  EXPECT_THAT(FdbAnswer(ReadFdb({ves_.get()}, {}), true).Text(),
+              HasSubstr(first + " (lost) and GID"));
 }
 
 // Neighbour discovery may take a second. The reply is held for it, and sent only to the peer.
@@ -171,7 +225,8 @@ TEST_F(VesRoceTest, HoldsAReplyUntilTheNeighborIsResolved) {
   EXPECT_EQ(attr.grh.hop_limit, 64);
 }
 
-// All flood groups map to the multicast MAC 33:33:00:00:00:00, so an HCA that filters by MAC delivers those of other VESes.
+// All flood groups map to the multicast MAC 33:33:00:00:00:00, so an HCA that filters by MAC
+// delivers those of other VESes.
 TEST_F(VesRoceTest, DropsFramesOfAnotherVesWithTheSameMulticastMac) {
   Deliver(MakeFrame(MacAddr::Broadcast(), kRemote), FloodMgid(PKey(0x8002)).gid());
   EXPECT_EQ(Dropped(DropReason::kGroupMismatch), 1u);
@@ -186,7 +241,7 @@ TEST_F(VesRoceTest, ReplacesAQueuePairInError) {
   hca_.Deliver(Bytes(kGrhSize), {.status = IBV_WC_LOC_LEN_ERR});
   Forwarder()->PollFabric();
   Forwarder()->Housekeep();
-  ves_->RunPunts();
+  ves_->RunPunts(0);
   EXPECT_EQ(losses_, 1);
   EXPECT_TRUE(ves_->NeedsRebuild());
   ASSERT_TRUE(ves_->Rebuild().ok());
@@ -206,16 +261,19 @@ TEST_F(VesRoceTest, GidChangeReplacesTheQueuePair) {
 }
 
 TEST(AgentRoceTest, AgentsCannotFindEachOtherWithoutASubnetAdministrator) {
-  const AgentConfig config = ParseConfig("[[ves]]\nname = 'red'\npkey = 0x8001\nflood = 'replicate'\n", "test").value();
+  const AgentConfig config =
+      ParseConfig("[[ves]]\nname = 'red'\npkey = 0x8001\nflood = 'replicate'\n", "test").value();
   FakeClock clock;
   EventLoop loop(&clock);
   TempDir directory;
   const std::unique_ptr<StateDir> state = StateDir::Open(directory.path()).value();
   auto hca = std::make_unique<FakeHca>();
   MakeRoce(hca.get());
-  EXPECT_EQ(Agent::Create(config, std::move(hca), state.get(), nullptr, &loop, &clock).status().message(),
-            "VES red has flood = \"replicate\", and fake0/1 is RoCE, which has no subnet administrator by which agents could "
-            "find each other; remove it: on RoCE floods go to an IP multicast group, which Ethernet switches serve");
+  EXPECT_EQ(
+      Agent::Create(config, std::move(hca), state.get(), nullptr, &loop, &clock).status().message(),
+      "VES red has flood = \"replicate\", and fake0/1 is RoCE, which has no subnet administrator "
+      "by which agents could find each other; remove it: on RoCE floods go to an IP multicast "
+      "group, which Ethernet switches serve");
 }
 
 // With the same Q_Key, two VESes would not be isolated from a peer that knows a QPN.
@@ -231,9 +289,10 @@ TEST(AgentRoceTest, VesesMustDifferInTheirQKeys) {
   const std::unique_ptr<StateDir> state = StateDir::Open(directory.path()).value();
   auto hca = std::make_unique<FakeHca>();
   MakeRoce(hca.get());
-  EXPECT_EQ(Agent::Create(config, std::move(hca), state.get(), nullptr, &loop, &clock).status().message(),
-            "VES blue has the Q_Key 0x80008001 of VES red, and fake0/1 is RoCE, where nothing else keeps them apart; give it "
-            "another qkey");
+  EXPECT_EQ(
+      Agent::Create(config, std::move(hca), state.get(), nullptr, &loop, &clock).status().message(),
+      "VES blue has the Q_Key 0x80008001 of VES red, and fake0/1 is RoCE, where nothing else keeps "
+      "them apart; give it another qkey");
 }
 
 }  // namespace

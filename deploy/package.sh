@@ -27,8 +27,8 @@ done
 
 install_packages build package
 if [ -z "$built" ]; then
-  build_tree "$build" eoibd eoibctl eoib-gateway eoib-ipoib eoib-fabricd eoib-verbs eoib-umad eoib-vhost \
-    libeoib libeoib_archive eoib-vswitchd -- -DCMAKE_BUILD_TYPE=RelWithDebInfo
+  build_tree release "$build" eoibd eoibctl eoib-gateway eoib-ipoib eoib-fabricd eoib-verbs eoib-umad eoib-vhost \
+    libeoib libeoib_archive eoib-vswitchd
 fi
 mkdir -p "${output:=$build/packages}"
 build=$(cd "$build" && pwd) output=$(cd "$output" && pwd)

@@ -11,7 +11,7 @@ PACKAGES_run="iproute2 iputils-ping iperf3 procps"
 PACKAGES_test="ibverbs-utils ibverbs-providers infiniband-diags perftest python3-pyverbs rdmacm-utils tshark ethtool
   openvswitch-common openvswitch-switch net-tools tcpdump socat ndisc6 git binutils radvd dnsmasq-base isc-dhcp-client iputils-arping
   qemu-system-x86 libvirt0 libxml2-utils busybox-static cpio kmod xz-utils linux-headers-amd64 opensm systemd curl
-  prometheus mandoc bash-completion"
+  prometheus mandoc bash-completion clang-format"
 PACKAGES_package="dpkg-dev lintian mmdebstrap"
 PACKAGES_profile="linux-perf python3 python3-matplotlib"
 PACKAGES_bench="libbenchmark-dev"
@@ -43,17 +43,19 @@ install_packages() {
   return 1
 }
 
-# build_tree DIRECTORY TARGETS|all -- CMAKE_ARGUMENTS...: configures and builds this source tree in DIRECTORY.
+# build_tree PRESET DIRECTORY TARGETS|all [-- CMAKE_ARGUMENTS...]: configures this source tree with a preset of CMakePresets.json
+# in DIRECTORY, and builds it there.
 build_tree() {
-  local directory=$1 root targets=()
+  local preset=$1 directory=$2 root targets=()
   root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-  shift
+  shift 2
   while [ $# -gt 0 ] && [ "$1" != -- ]; do
     targets+=("$1")
     shift
   done
   if [ $# -gt 0 ]; then shift; fi
-  cmake -S "$root" -B "$directory" -G Ninja "$@" >"$directory.cmake.log" 2>&1 || { cat "$directory.cmake.log" >&2; return 1; }
+  mkdir -p "$directory"
+  cmake --preset "$preset" -S "$root" -B "$directory" "$@" >"$directory.cmake.log" 2>&1 || { cat "$directory.cmake.log" >&2; return 1; }
   rm -f "$directory.cmake.log"
   cmake --build "$directory" --target "${targets[@]}"
 }

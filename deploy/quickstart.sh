@@ -155,9 +155,9 @@ tcp_gigabits() {  # tcp_gigabits ADDRESS: prints the Gb/s from h1 to the iperf3 
 }
 
 show_tcp() {
-  title "TCP from h1 to h2, one stream, inner MTU 4074"
+  title "TCP from h1 to h2, one stream, inner MTU 4070"
   # The underlay of the kernel's VXLAN: a veth pair whose MTU has room for VXLAN's 50 bytes.
-  ip link add eoib-u1 mtu 4124 netns "$NAME-h1" type veth peer name eoib-u2 mtu 4124 netns "$NAME-h2"
+  ip link add eoib-u1 mtu 4120 netns "$NAME-h1" type veth peer name eoib-u2 mtu 4120 netns "$NAME-h2"
   local host number
   for host in h1 h2; do
     number=${host#h}
@@ -165,7 +165,7 @@ show_tcp() {
     in_host "$host" ip link set "eoib-u$number" up
     in_host "$host" ip link add vxlan7 type vxlan id 7 dev "eoib-u$number" remote "192.168.77.$((3 - number))" dstport 4789
     in_host "$host" ip address add "10.77.0.$number/24" dev vxlan7
-    in_host "$host" ip link set vxlan7 mtu 4074 up
+    in_host "$host" ip link set vxlan7 mtu 4070 up
   done
   start iperf3 ip netns exec "$NAME-h2" iperf3 -s
   wait_for "the start of iperf3" in_host h1 iperf3 -n 1K -c 10.10.0.2
@@ -214,7 +214,7 @@ need_root "$@"
 title "Packages and build"
 install_packages build
 install_packages run
-build_tree "$BUILD" programs eoib-verbs eoib-umad
+build_tree release "$BUILD" programs eoib-verbs eoib-umad
 
 up
 show_pings

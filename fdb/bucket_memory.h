@@ -8,11 +8,13 @@
 
 namespace eoib {
 
-// The constructor reserves address space for the largest table; memory follows the number of buckets. No address is returned
-// before the destructor: a reader that still holds a former number of buckets reads zeros where memory was given back, and a
-// zero bucket is not stable. So readers need no epochs and no grace periods.
+// The constructor reserves address space for the largest table; memory follows the number of
+// buckets. No address is returned before the destructor: a reader that still holds a former number
+// of buckets reads zeros where memory was given back, and a zero bucket is not stable. So readers
+// need no epochs and no grace periods.
 //
-// Full 2 MiB pieces use huge pages: a lookup touches a random cache line, which would otherwise also be a TLB miss.
+// Full 2 MiB pieces use huge pages: a lookup touches a random cache line, which would otherwise
+// also be a TLB miss.
 class BucketMemory {
  public:
   // Room for `most` buckets. Terminates the program if there is no address space.
@@ -21,7 +23,8 @@ class BucketMemory {
   BucketMemory(const BucketMemory&) = delete;
   BucketMemory& operator=(const BucketMemory&) = delete;
 
-  // Makes the first `count` buckets readable and writable. New buckets are zero. False if the kernel refuses. Requires count
+  // Makes the first `count` buckets readable and writable. New buckets are zero. False if the
+  // kernel refuses. Requires count
   // <= most().
   bool Grow(size_t count);
   // Returns the memory above `count` buckets to the kernel. It stays readable, as zeros.

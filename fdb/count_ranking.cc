@@ -12,7 +12,8 @@ void CountRanking::Set(uint32_t member, size_t count) {
   }
   counts_[member] = count;
   size_t place = places_[member];
-  for (size_t above; place != 0 && CountAt(above = (place - 1) / 2) < count; place = above) Swap(place, above);
+  for (size_t above; place != 0 && CountAt(above = (place - 1) / 2) < count; place = above)
+    Swap(place, above);
   for (size_t below; (below = 2 * place + 1) < heap_.size(); place = below) {
     if (below + 1 < heap_.size() && CountAt(below + 1) > CountAt(below)) ++below;
     if (CountAt(below) <= count) return;

@@ -10,7 +10,8 @@
 
 namespace eoib {
 
-// Members are small numbers. They form a binary heap, so a change takes logarithmic time. For one thread.
+// Members are small numbers. They form a binary heap, so a change takes logarithmic time. For one
+// thread.
 class CountRanking {
  public:
   // A member's count is 0 until it is set.
@@ -23,8 +24,9 @@ class CountRanking {
   size_t CountAt(size_t place) const { return counts_[heap_[place]]; }
   void Swap(size_t a, size_t b);
 
-  std::vector<size_t> counts_;    // by member
-  std::vector<uint32_t> heap_;    // members; the one at (i - 1) / 2 has no smaller count than the one at i
+  std::vector<size_t> counts_;  // by member
+  // Members; the one at (i - 1) / 2 has no smaller count than the one at i.
+  std::vector<uint32_t> heap_;
   std::vector<uint32_t> places_;  // by member: where it is in the heap
 };
 

@@ -1,7 +1,8 @@
 // EventRing: the last events of one writer, for readers at their own pace.
 //
-// The writer never waits and never fails: it overwrites the oldest event. A reader passes the number of the next event it
-// wants and is told how many events were overwritten before it came. A larger ring can continue a smaller one (ContinueFrom).
+// The writer never waits and never fails: it overwrites the oldest event. A reader passes the
+// number of the next event it wants and is told how many events were overwritten before it came. A
+// larger ring can continue a smaller one (ContinueFrom).
 #ifndef EOIB_FDB_EVENT_RING_H_
 #define EOIB_FDB_EVENT_RING_H_
 
@@ -25,7 +26,8 @@ class EventRing {
  public:
   // Holds the last `size` events.
   explicit EventRing(size_t size) : size_(size), slots_(std::make_unique<Slot[]>(size)) {}
-  // Starts with the events of `former` and continues its numbering. Nothing may write to `former` during this or later.
+  // Starts with the events of `former` and continues its numbering. Nothing may write to `former`
+  // during this or later.
   void ContinueFrom(const EventRing& former) {
     std::vector<Event> events;
     uint64_t next = former.end() - std::min<uint64_t>(former.end(), former.size_);
@@ -39,7 +41,8 @@ class EventRing {
     const uint64_t number = end_.load(std::memory_order_relaxed);
     Slot& slot = slots_[number % size_];
     slot.number.store(kChanging, std::memory_order_relaxed);
-    // The fence orders the mark before the words, so a reader that saw a new word also sees that the slot changes.
+    // The fence orders the mark before the words, so a reader that saw a new word also sees that
+    // the slot changes.
     std::atomic_thread_fence(std::memory_order_release);
     std::array<uint64_t, kWords> words;
     std::memcpy(words.data(), &event, sizeof(Event));
@@ -51,8 +54,9 @@ class EventRing {
   // Any thread. The number of events written so far, which is the number of the next event.
   uint64_t end() const { return end_.load(std::memory_order_acquire); }
 
-  // Any thread. Appends at most `most` events, from number *next on, and moves *next past the last. Returns how many events
-  // from *next on were overwritten before they could be read. A *next in the future is set to the end.
+  // Any thread. Appends at most `most` events, from number *next on, and moves *next past the last.
+  // Returns how many events from *next on were overwritten before they could be read. A *next in
+  // the future is set to the end.
   uint64_t Read(uint64_t* next, size_t most, std::vector<Event>* events) const {
     uint64_t lost = 0;
     for (uint64_t end = this->end(); *next < end && most != 0; ++*next) {

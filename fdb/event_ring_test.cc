@@ -67,7 +67,8 @@ TEST(EventRingTest, ConcurrentReadersCountEveryLostEvent) {
     lost += missed;
     read += events.size();
     ASSERT_EQ(next - before, missed + events.size());
-    for (const Event& event : events) ASSERT_TRUE(event.number == event.copy && event.other == ~event.number);
+    for (const Event& event : events)
+      ASSERT_TRUE(event.number == event.copy && event.other == ~event.number);
     for (size_t i = 1; i < events.size(); ++i) ASSERT_GT(events[i].number, events[i - 1].number);
     events.clear();
   }

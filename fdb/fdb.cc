@@ -13,7 +13,8 @@ using Scope = FdbEvent::Scope;
 constexpr size_t kLeastSweep = 256;
 
 void Sort(std::vector<Fdb::Entry>* rows) {
-  std::sort(rows->begin(), rows->end(), [](const Fdb::Entry& a, const Fdb::Entry& b) { return a.key < b.key; });
+  std::sort(rows->begin(), rows->end(),
+            [](const Fdb::Entry& a, const Fdb::Entry& b) { return a.key < b.key; });
 }
 
 }  // namespace
@@ -26,28 +27,26 @@ Fdb::Fdb(const Options& options, const Clock* clock)
       eviction_(&options_, &entries_),
       learning_(&entries_, &eviction_, clock->Now()),
       assignment_(&entries_, &eviction_),
-      aged_(clock->Now()) {
-  if (options_.budget != nullptr) options_.budget->Add(this);
-}
-
-Fdb::~Fdb() {
-  if (options_.budget != nullptr) options_.budget->Remove(this);
-}
+      aged_(clock->Now()) {}
 
 void Fdb::SetVPortPolicy(VPortId vport, const VPortPolicy& policy) {
   absl::MutexLock lock(&writer_);
   entries_.policies().insert_or_assign(vport, policy);
 }
 
-void Fdb::Find(absl::Span<const FdbKey> keys, absl::Span<VPortId> out) const { table_.Find(keys, Limit(), out); }
+void Fdb::Find(absl::Span<const FdbKey> keys, absl::Span<VPortId> out) const {
+  table_.Find(keys, Limit(), out);
+}
 
-size_t Fdb::Refresh(absl::Span<const FdbKey> keys, absl::Span<const VPortId> vports, absl::Span<uint16_t> stale) const {
+size_t Fdb::Refresh(absl::Span<const FdbKey> keys, absl::Span<const VPortId> vports,
+                    absl::Span<uint16_t> stale) const {
   return table_.Touch(keys, vports, ticks_.At(clock_->Now()), stale);
 }
 
 void Fdb::Watch() {
   if (log_.IsWatched()) return;
-  auto larger = std::make_unique<FdbEvents>(FdbEventLog::kWatchedEvents);  // before the lock: frames of new sources wait for it
+  // Before the lock: frames of new sources wait for it.
+  auto larger = std::make_unique<FdbEvents>(FdbEventLog::kWatchedEvents);
   absl::MutexLock lock(&writer_);
   log_.Watch(std::move(larger));
 }
@@ -61,60 +60,39 @@ void Fdb::Note(uint32_t number) {
   log_.Write(note);
 }
 
-// ---- Changes of entries -----------------------------------------------------------------------------------------------
+// ---- Changes of entries -------------------------------------------------------------------------
 
 Fdb::LearnResult Fdb::Learn(FdbKey key, VPortId vport, FdbOrigin origin) {
   if (!IsValidSource(key.mac())) return {Learned::kGroup};
-  return MakingRoom(vport, [=, this](bool host_tried, FdbRoom* room) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_) {
-    return learning_.Learn(key, vport, origin, host_tried, room);
-  });
+  absl::MutexLock lock(&writer_);
+  entries_.BeginChange();
+  return learning_.Learn(key, vport, origin);
 }
 
 bool Fdb::Restore(FdbKey key, VPortId vport, FdbOrigin origin, absl::Duration age) {
   if (!IsValidSource(key.mac())) return false;
   const uint16_t seen = ticks_.At(clock_->Now() - age);
-  const LearnResult result =
-      MakingRoom(vport, [=, this](bool host_tried, FdbRoom* room) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_) {
-        return learning_.Restore(key, vport, origin, seen, host_tried, room);
-      });
-  return result.what == Learned::kNew;
+  absl::MutexLock lock(&writer_);
+  entries_.BeginChange();
+  return learning_.Restore(key, vport, origin, seen).what == Learned::kNew;
 }
 
 Fdb::LearnResult Fdb::Assign(FdbKey key, VPortId vport, FdbOrigin origin) {
   if (!IsValidSource(key.mac())) return {Learned::kGroup};
-  return MakingRoom(vport, [=, this](bool host_tried, FdbRoom* room) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_) {
-    return assignment_.Assign(key, vport, origin, host_tried, room);
-  });
-}
-
-Fdb::LearnResult Fdb::MakingRoom(VPortId vport, Attempt attempt) {
-  size_t own = 0;
-  {
-    absl::MutexLock lock(&writer_);
-    entries_.BeginChange();
-    FdbRoom room = FdbRoom::kThere;
-    const LearnResult result = attempt(/*host_tried=*/false, &room);
-    if (room != FdbRoom::kHostSpent) return result;
-    own = eviction_.ShareOf(vport);
-  }
-  // The FDB of another VES may have to give up the entry, and no thread locks two FDBs at once.
-  options_.budget->MakeRoom(own + 2);
   absl::MutexLock lock(&writer_);
   entries_.BeginChange();
-  FdbRoom room = FdbRoom::kThere;
-  return attempt(/*host_tried=*/true, &room);
-}
-
-bool Fdb::EvictLargest(size_t least) {
-  absl::MutexLock lock(&writer_);
-  entries_.BeginChange();
-  return eviction_.EvictLargest(least);
+  return assignment_.Assign(key, vport, origin);
 }
 
 bool Fdb::Thaw(FdbKey key) {
   absl::MutexLock lock(&writer_);
   entries_.BeginChange();
   return learning_.Thaw(key);
+}
+
+bool Fdb::HasRoom(VPortId vport) const {
+  absl::MutexLock lock(&writer_);
+  return eviction_.HasRoom(vport);
 }
 
 bool Fdb::Withdraw(FdbKey key) {
@@ -135,7 +113,7 @@ absl::Status Fdb::RemoveStatic(FdbKey key) {
   return assignment_.RemoveStatic(key);
 }
 
-// ---- Flushing and ageing ----------------------------------------------------------------------------------------------
+// ---- Flushing and ageing ------------------------------------------------------------------------
 
 size_t Fdb::Flush() {
   absl::MutexLock lock(&writer_);
@@ -159,7 +137,9 @@ bool Fdb::FlushMac(FdbKey key, VPortId vport) {
   absl::MutexLock lock(&writer_);
   entries_.BeginChange();
   const FdbEntries::Known known = entries_.Look(key);
-  if (!known.live || known.vport != vport || known.entry.pinned || known.entry.origin == FdbOrigin::kStatic) return false;
+  if (!known.live || known.vport != vport || known.entry.pinned ||
+      known.entry.origin == FdbOrigin::kStatic)
+    return false;
   entries_.Erase(key, known.entry);
   entries_.ReportFlushed(1, Scope::kEntry, key, vport);
   return true;
@@ -196,7 +176,8 @@ void Fdb::Change(const Options& options) {
 }
 
 size_t Fdb::Age() {
-  const absl::Duration round = std::clamp(options_.ageing / 10, absl::Seconds(1), absl::Seconds(30));
+  const absl::Duration round =
+      std::clamp(options_.ageing / 10, absl::Seconds(1), absl::Seconds(30));
   size_t quota = 0;
   {
     absl::MutexLock lock(&writer_);
@@ -212,27 +193,33 @@ size_t Fdb::Age() {
   return aged;
 }
 
-// Ends the freezes that are due. Returns how many buckets to sweep, so that a round through the table takes `round`.
+// Ends the freezes that are due. Returns how many buckets to sweep, so that a round through the
+// table takes `round`.
 size_t Fdb::BeginAge(absl::Duration round) {
   entries_.BeginChange();
   const absl::Duration since = entries_.now() - std::exchange(aged_, entries_.now());
   for (FdbKey key : entries_.damper().Due(entries_.now())) learning_.Thaw(key);
-  // If the process was stopped for half a day, ticks have wrapped and the oldest entries would look young again. The oldest
-  // are those that had aged out and waited to be reclaimed, for up to a round, or longer if Age was late. So flush all.
+  // If the process was stopped for half a day, ticks have wrapped and the oldest entries would look
+  // young again. The oldest are those that had aged out and waited to be reclaimed, for up to a
+  // round, or longer if Age was late. So flush all.
   if (since > ticks_.UntilWrap() - 2 * round && ticks_.IsAgeing()) {
-    entries_.ReportFlushed(entries_.groups().FlushAll(EntryKind::kDynamic), Scope::kAll, FdbKey(), VPortId::None());
+    entries_.ReportFlushed(entries_.groups().FlushAll(EntryKind::kDynamic), Scope::kAll, FdbKey(),
+                           VPortId::None());
   }
   if (!ticks_.IsAgeing() && entries_.groups().flushed() == 0) return 0;
   const double share = std::min(1.0, absl::FDivDuration(since, round));
   // The last piece of the table may be a small one.
-  return std::max(kLeastSweep, static_cast<size_t>(share * static_cast<double>(table_.buckets())) + kBucketsAtATime);
+  return std::max(kLeastSweep, static_cast<size_t>(share * static_cast<double>(table_.buckets())) +
+                                   kBucketsAtATime);
 }
 
-// ---- For the operator -------------------------------------------------------------------------------------------------
+// ---- For the operator ---------------------------------------------------------------------------
 
 Fdb::Entry Fdb::ToRow(FdbKey key, const MacEntry& entry, VPortId vport, AgeLimit limit) const {
-  // A worker may have refreshed the entry after `limit.now` was read, which would make its age negative.
-  const int age = entry.Ages() ? std::max<int>(static_cast<int16_t>(limit.now - entry.last_seen), 0) : 0;
+  // A worker may have refreshed the entry after `limit.now` was read, which would make its age
+  // negative.
+  const int age =
+      entry.Ages() ? std::max<int>(static_cast<int16_t>(limit.now - entry.last_seen), 0) : 0;
   const bool frozen = entry.pinned && entries_.damper().IsFrozen(key);
   return {key, vport, entry.origin, age * tick(), entry.pinned && !frozen, frozen};
 }
@@ -249,10 +236,13 @@ absl::optional<Fdb::Entry> Fdb::Get(FdbKey key) const {
 
 bool Fdb::VisitLive(MacTable::Cursor* cursor, size_t buckets, AgeLimit limit,
                     absl::FunctionRef<void(const Entry&)> visit) const {
-  return table_.VisitNext(cursor, buckets, [&](FdbKey key, const MacEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_) {
-    const VPortId vport = entries_.groups().VPortOf(entry.group);
-    if (!vport.IsNone() && IsLive(entry, limit)) visit(ToRow(key, entry, vport, limit));
-  });
+  return table_.VisitNext(cursor, buckets,
+                          [&](FdbKey key, const MacEntry& entry)
+                              ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_) {
+                                const VPortId vport = entries_.groups().VPortOf(entry.group);
+                                if (!vport.IsNone() && IsLive(entry, limit))
+                                  visit(ToRow(key, entry, vport, limit));
+                              });
 }
 
 void Fdb::Visit(absl::FunctionRef<void(const Entry&)> visit) const {
@@ -278,13 +268,16 @@ Fdb::Part Fdb::DumpPart(absl::optional<FdbKey> after, size_t size) const {
   bool more = true;
   while (more && part.entries.size() < size) {
     absl::MutexLock lock(&writer_);
-    more = VisitLive(&cursor, 1, limit, [&part](const Entry& entry) { part.entries.push_back(entry); });
+    more = VisitLive(&cursor, 1, limit,
+                     [&part](const Entry& entry) { part.entries.push_back(entry); });
   }
   if (more) {
-    // The table goes on behind the entry that is last in it, which need not be the last of the sorted ones.
-    const auto last = std::max_element(part.entries.begin(), part.entries.end(), [this](const Entry& a, const Entry& b) {
-      return table_.CursorAfter(a.key) < table_.CursorAfter(b.key);
-    });
+    // The table goes on behind the entry that is last in it, which need not be the last of the
+    // sorted ones.
+    const auto last = std::max_element(
+        part.entries.begin(), part.entries.end(), [this](const Entry& a, const Entry& b) {
+          return table_.CursorAfter(a.key) < table_.CursorAfter(b.key);
+        });
     part.next = last->key;
   }
   Sort(&part.entries);
@@ -295,10 +288,13 @@ std::vector<Fdb::Holding> Fdb::Holdings() const {
   std::vector<Holding> rows;
   {
     absl::MutexLock lock(&writer_);
-    entries_.groups().VisitHolders([&](VPortId vport, const FlushGroups::Counts& held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_) {
-      rows.push_back({vport, held[static_cast<size_t>(EntryKind::kDynamic)], held[static_cast<size_t>(EntryKind::kPinned)],
-                      held[static_cast<size_t>(EntryKind::kFixed)], std::min(eviction_.LimitOf(vport), options_.limit)});
-    });
+    entries_.groups().VisitHolders(
+        [&](VPortId vport, const FlushGroups::Counts& held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_) {
+          rows.push_back({vport, held[static_cast<size_t>(EntryKind::kDynamic)],
+                          held[static_cast<size_t>(EntryKind::kPinned)],
+                          held[static_cast<size_t>(EntryKind::kFixed)],
+                          std::min(eviction_.LimitOf(vport), options_.limit)});
+        });
   }
   std::sort(rows.begin(), rows.end(), [](const Holding& a, const Holding& b) {
     return std::make_pair(b.dynamic, a.vport) < std::make_pair(a.dynamic, b.vport);
@@ -313,7 +309,8 @@ size_t Fdb::Held(VPortId vport) const {
 
 size_t Fdb::HeldLearned(VPortId vport) const {
   absl::MutexLock lock(&writer_);
-  return entries_.groups().Held(vport, EntryKind::kDynamic) + entries_.groups().Held(vport, EntryKind::kPinned);
+  return entries_.groups().Held(vport, EntryKind::kDynamic) +
+         entries_.groups().Held(vport, EntryKind::kPinned);
 }
 
 absl::flat_hash_map<FdbKey, MoveDamper::Frozen> Fdb::frozen() const {

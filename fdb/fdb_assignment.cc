@@ -10,18 +10,18 @@ namespace {
 using Kind = FdbEvent::Kind;
 
 std::string Attempt(absl::string_view verb, FdbKey key) {
-  return absl::StrCat(verb, " static entry for ", key.mac().ToString(), " in VLAN ", key.vid().ToString(), ": ");
+  return absl::StrCat(verb, " static entry for ", key.mac().ToString(), " in VLAN ",
+                      key.vid().ToString(), ": ");
 }
 
 }  // namespace
 
-FdbLearnResult FdbAssignment::Assign(FdbKey key, VPortId vport, FdbOrigin origin, bool host_tried, FdbRoom* room) {
+FdbLearnResult FdbAssignment::Assign(FdbKey key, VPortId vport, FdbOrigin origin) {
   const FdbEntries::Known known = entries_->Look(key);
   if (known.live) return AssignOver(key, known, vport, origin);
   if (known.in_table) entries_->Reclaim(key, known);
-  *room = eviction_->MakeRoom(vport, host_tried);
-  if (*room == FdbRoom::kHostSpent) return {FdbLearned::kLimit};
-  if (*room == FdbRoom::kNone || !entries_->Write(key, FdbEntries::Known(), vport, entries_->NewEntry(vport, origin))) {
+  if (!eviction_->MakeRoom(vport) ||
+      !entries_->Write(key, FdbEntries::Known(), vport, entries_->NewEntry(vport, origin))) {
     ++entries_->counters().learn_limited;
     return {FdbLearned::kLimit};
   }
@@ -31,7 +31,8 @@ FdbLearnResult FdbAssignment::Assign(FdbKey key, VPortId vport, FdbOrigin origin
 }
 
 // A freeze ends, because an announcement decides the quarrel that led to it. A sticky entry stays.
-FdbLearnResult FdbAssignment::AssignOver(FdbKey key, const FdbEntries::Known& known, VPortId vport, FdbOrigin origin) {
+FdbLearnResult FdbAssignment::AssignOver(FdbKey key, const FdbEntries::Known& known, VPortId vport,
+                                         FdbOrigin origin) {
   const bool same = known.vport == vport;
   const bool sticky = known.entry.pinned && !entries_->damper().IsFrozen(key);
   if (sticky || known.entry.origin == FdbOrigin::kStatic) {
@@ -40,7 +41,8 @@ FdbLearnResult FdbAssignment::AssignOver(FdbKey key, const FdbEntries::Known& kn
     return {sticky ? FdbLearned::kPinned : FdbLearned::kOverruled, known.vport};
   }
   MacEntry entry = entries_->NewEntry(vport, origin);
-  if (same && known.entry.Ages()) entry.last_seen = known.entry.last_seen;  // the station was not heard
+  // The station was not heard.
+  if (same && known.entry.Ages()) entry.last_seen = known.entry.last_seen;
   // An entry that stays at its vPort takes no more room.
   if ((!same && !eviction_->MakeRoomAt(vport)) || !entries_->Write(key, known, vport, entry)) {
     ++entries_->counters().learn_limited;
@@ -63,7 +65,8 @@ bool FdbAssignment::Withdraw(FdbKey key) {
 absl::Status FdbAssignment::AddStatic(FdbKey key, VPortId vport) {
   const std::string attempt = Attempt("add", key);
   if (!IsValidSource(key.mac())) {
-    return absl::InvalidArgumentError(absl::StrCat(attempt, "a group or zero address is behind no vPort"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(attempt, "a group or zero address is behind no vPort"));
   }
   FdbEntries::Known known = entries_->Look(key);
   if (known.in_table && !known.live) {
@@ -71,7 +74,8 @@ absl::Status FdbAssignment::AddStatic(FdbKey key, VPortId vport) {
     known = {};
   }
   if (known.live && known.entry.origin == FdbOrigin::kStatic && known.vport != vport) {
-    return absl::AlreadyExistsError(absl::StrCat(attempt, "another vPort has a static one; remove that first"));
+    return absl::AlreadyExistsError(
+        absl::StrCat(attempt, "another vPort has a static one; remove that first"));
   }
   if (!entries_->Write(key, known, vport, entries_->NewEntry(vport, FdbOrigin::kStatic))) {
     return absl::ResourceExhaustedError(absl::StrCat(attempt, "no room for it in the table"));

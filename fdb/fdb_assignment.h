@@ -1,4 +1,5 @@
-// FdbAssignment: the policy for addresses that are assigned to a vPort: by an announcement, or by the operator (static).
+// FdbAssignment: the policy for addresses that are assigned to a vPort: by an announcement, or by
+// the operator (static).
 #ifndef EOIB_FDB_FDB_ASSIGNMENT_H_
 #define EOIB_FDB_FDB_ASSIGNMENT_H_
 
@@ -11,19 +12,21 @@
 
 namespace eoib {
 
-// For the FDB's writer, under its lock. The functions are those of Fdb. The constructor's arguments outlive it.
+// For the FDB's writer, under its lock. The functions are those of Fdb. The constructor's arguments
+// outlive it.
 class FdbAssignment {
  public:
-  FdbAssignment(FdbEntries* entries, FdbEviction* eviction) : entries_(entries), eviction_(eviction) {}
+  FdbAssignment(FdbEntries* entries, FdbEviction* eviction)
+      : entries_(entries), eviction_(eviction) {}
 
-  // If *room becomes kHostSpent, nothing was done: the caller makes room at the host and calls again with `host_tried`.
-  FdbLearnResult Assign(FdbKey key, VPortId vport, FdbOrigin origin, bool host_tried, FdbRoom* room);
+  FdbLearnResult Assign(FdbKey key, VPortId vport, FdbOrigin origin);
   bool Withdraw(FdbKey key);
   absl::Status AddStatic(FdbKey key, VPortId vport);
   absl::Status RemoveStatic(FdbKey key);
 
  private:
-  FdbLearnResult AssignOver(FdbKey key, const FdbEntries::Known& known, VPortId vport, FdbOrigin origin);
+  FdbLearnResult AssignOver(FdbKey key, const FdbEntries::Known& known, VPortId vport,
+                            FdbOrigin origin);
 
   FdbEntries* const entries_;
   FdbEviction* const eviction_;

@@ -15,20 +15,15 @@ constexpr EntryKind KindOf(const MacEntry& entry) {
 
 }  // namespace
 
-FdbEntries::FdbEntries(const FdbOptions* options, const FdbTicks* ticks, const Clock* clock, MacTable* table, FdbEventLog* log,
-                       FdbSizes* sizes)
-    : options_(options),
-      ticks_(ticks),
+FdbEntries::FdbEntries(const FdbOptions* options, const FdbTicks* ticks, const Clock* clock,
+                       MacTable* table, FdbEventLog* log, FdbSizes* sizes)
+    : ticks_(ticks),
       clock_(clock),
       table_(table),
       log_(log),
       sizes_(sizes),
       groups_(table),
       damper_(options->damping, options->gid_of) {}
-
-FdbEntries::~FdbEntries() {
-  if (options_->budget != nullptr) options_->budget->Took(-static_cast<int64_t>(budgeted_));
-}
 
 void FdbEntries::BeginChange() {
   now_ = clock_->Now();
@@ -108,14 +103,7 @@ void FdbEntries::CountAged(FdbKey key, VPortId vport) {
   AddEvent(Kind::kAged, key, vport, VPortId::None());
 }
 
-void FdbEntries::Publish() {
-  const size_t live = groups_.live();
-  sizes_->live.store(live, std::memory_order_relaxed);
-  sizes_->largest.store(groups_.Largest().dynamic, std::memory_order_relaxed);
-  if (options_->budget == nullptr || live == budgeted_) return;
-  options_->budget->Took(static_cast<int64_t>(live) - static_cast<int64_t>(budgeted_));
-  budgeted_ = live;
-}
+void FdbEntries::Publish() { sizes_->live.store(groups_.live(), std::memory_order_relaxed); }
 
 void FdbEntries::AddEvent(Kind kind, FdbKey key, VPortId from, VPortId to) {
   log_->Write({static_cast<uint64_t>(absl::ToUnixNanos(now_)), key, from, to, 1, kind});
@@ -125,8 +113,10 @@ void FdbEntries::ReportFlushed(size_t count, FdbEvent::Scope scope, FdbKey key, 
   counters_.flushed += count;
   Publish();
   if (count == 0) return;
-  const auto reported = static_cast<uint32_t>(std::min<size_t>(count, std::numeric_limits<uint32_t>::max()));
-  log_->Write({static_cast<uint64_t>(absl::ToUnixNanos(now_)), key, vport, VPortId::None(), reported, Kind::kFlushed, scope});
+  const auto reported =
+      static_cast<uint32_t>(std::min<size_t>(count, std::numeric_limits<uint32_t>::max()));
+  log_->Write({static_cast<uint64_t>(absl::ToUnixNanos(now_)), key, vport, VPortId::None(),
+               reported, Kind::kFlushed, scope});
 }
 
 }  // namespace eoib

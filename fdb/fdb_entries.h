@@ -1,4 +1,5 @@
-// FdbEntries: the entries of an FDB, and all that is kept beside them: accounts, freezes, counters, events.
+// FdbEntries: the entries of an FDB, and all that is kept beside them: accounts, freezes, counters,
+// events.
 #ifndef EOIB_FDB_FDB_ENTRIES_H_
 #define EOIB_FDB_FDB_ENTRIES_H_
 
@@ -22,8 +23,7 @@ namespace eoib {
 
 // The numbers that other threads read without the FDB's lock.
 struct FdbSizes {
-  std::atomic<size_t> live{0};     // entries that are not flushed
-  std::atomic<size_t> largest{0};  // dynamic entries of the vPort that has most
+  std::atomic<size_t> live{0};  // entries that are not flushed
 };
 
 // For the FDB's writer, under its lock. The constructor's arguments outlive it.
@@ -37,10 +37,8 @@ class FdbEntries {
     VPortId vport = VPortId::None();  // none: flushed
   };
 
-  FdbEntries(const FdbOptions* options, const FdbTicks* ticks, const Clock* clock, MacTable* table, FdbEventLog* log,
-             FdbSizes* sizes);
-  // Gives the host's budget back what the entries took.
-  ~FdbEntries();
+  FdbEntries(const FdbOptions* options, const FdbTicks* ticks, const Clock* clock, MacTable* table,
+             FdbEventLog* log, FdbSizes* sizes);
   FdbEntries(const FdbEntries&) = delete;
   FdbEntries& operator=(const FdbEntries&) = delete;
 
@@ -55,9 +53,11 @@ class FdbEntries {
   // Writes `entry`, behind `vport`, over the known one. False if there is no memory.
   bool Write(FdbKey key, const Known& known, VPortId vport, MacEntry entry);
   void Erase(FdbKey key, const MacEntry& entry);
-  // Erases an entry that is no longer live: it was flushed, or it aged out and was not reclaimed yet.
+  // Erases an entry that is no longer live: it was flushed, or it aged out and was not reclaimed
+  // yet.
   void Reclaim(FdbKey key, const Known& known);
-  // Removes the entries that aged out or were flushed from the next `buckets` buckets. Returns how many aged out.
+  // Removes the entries that aged out or were flushed from the next `buckets` buckets. Returns how
+  // many aged out.
   size_t Sweep(MacTable::Cursor* cursor, size_t buckets);
 
   void AddEvent(FdbEvent::Kind kind, FdbKey key, VPortId from, VPortId to);
@@ -80,7 +80,6 @@ class FdbEntries {
   void CountAged(FdbKey key, VPortId vport);
   void Publish();
 
-  const FdbOptions* const options_;
   const FdbTicks* const ticks_;
   const Clock* const clock_;
   MacTable* const table_;
@@ -92,7 +91,6 @@ class FdbEntries {
   MoveDamper damper_;
   FdbCounters counters_;
   absl::flat_hash_map<VPortId, FdbVPortPolicy> policies_;
-  size_t budgeted_ = 0;  // entries reported to the budget
 };
 
 }  // namespace eoib

@@ -43,15 +43,17 @@ struct FdbEvent {
 
 using FdbEvents = EventRing<FdbEvent>;
 
-// FdbEventLog: the ring of an FDB's events. It is small until the first reader comes, because a large one is bigger than many
-// an FDB. Any thread may call events(); the FDB's writer calls the rest.
+// FdbEventLog: the ring of an FDB's events. It is small until the first reader comes, because a
+// large one is bigger than many an FDB. Any thread may call events(); the FDB's writer calls the
+// rest.
 class FdbEventLog {
  public:
   static constexpr size_t kRecentEvents = 32, kWatchedEvents = 8192;
 
   const FdbEvents& events() const { return *events_.load(std::memory_order_acquire); }
   bool IsWatched() const { return &events() != &recent_; }
-  // Continues in a ring of kWatchedEvents. The former ring gets no more events, but stays for its readers.
+  // Continues in a ring of kWatchedEvents. The former ring gets no more events, but stays for its
+  // readers.
   void Watch(std::unique_ptr<FdbEvents> larger) {
     if (watched_ != nullptr) return;
     larger->ContinueFrom(recent_);

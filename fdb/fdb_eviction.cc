@@ -7,8 +7,8 @@ namespace {
 
 // Buckets that one frame searches for an entry to evict. The next frame continues from there.
 constexpr size_t kEvictionReach = 64;
-// At a limit, one new MAC in kSweepEvery sweeps kSweepReach buckets for aged-out entries. If it finds some, the next MAC
-// sweeps too.
+// At a limit, one new MAC in kSweepEvery sweeps kSweepReach buckets for aged-out entries. If it
+// finds some, the next MAC sweeps too.
 constexpr uint32_t kSweepEvery = 8;
 constexpr size_t kSweepReach = 8;
 
@@ -18,30 +18,29 @@ size_t FdbEviction::LimitOf(VPortId vport) const {
   const auto& policies = entries_->policies();
   if (policies.empty()) return options_->vport_limit;
   const auto policy = policies.find(vport);
-  return policy != policies.end() && policy->second.limit.has_value() ? *policy->second.limit : options_->vport_limit;
+  return policy != policies.end() && policy->second.limit.has_value() ? *policy->second.limit
+                                                                      : options_->vport_limit;
 }
 
-FdbRoom FdbEviction::MakeRoom(VPortId vport, bool host_tried) {
+bool FdbEviction::MakeRoom(VPortId vport) {
   const FlushGroups& groups = entries_->groups();
-  if (groups.Held(vport) >= LimitOf(vport)) return MakeRoomAt(vport) ? FdbRoom::kThere : FdbRoom::kNone;
+  if (groups.Held(vport) >= LimitOf(vport)) return MakeRoomAt(vport);
   const auto is_full = [&] { return groups.live() >= options_->limit; };
-  const auto is_spent = [this] { return options_->budget != nullptr && options_->budget->IsSpent(); };
-  if (!is_full() && !is_spent() && !IsCrowded()) return FdbRoom::kThere;
+  if (!is_full() && !IsCrowded()) return true;
   SweepSome();
-  if (!is_full() && !is_spent()) return FdbRoom::kThere;
-  // Only the host's budget is spent, so another VES may have to evict. Evicting there takes
-  // that FDB's lock, so the caller does it after it has released ours.
-  if (!is_full() && !host_tried) return FdbRoom::kHostSpent;
-  return EvictFor(vport) ? FdbRoom::kThere : FdbRoom::kNone;
+  return !is_full() || EvictFor(vport);
 }
 
-// Flushed entries keep their slots until they are reclaimed. A port that goes up and down often could fill the table with many
-// times the limit; so near the limit each new entry reclaims some.
+bool FdbEviction::HasRoom(VPortId vport) const {
+  const FlushGroups& groups = entries_->groups();
+  return groups.Held(vport) < LimitOf(vport) && groups.live() < options_->limit;
+}
+
+// Flushed entries keep their slots until they are reclaimed. A port that goes up and down often
+// could fill the table with many times the limit; so near the limit each new entry reclaims some.
 bool FdbEviction::IsCrowded() const {
   const size_t live = entries_->groups().live(), flushed = entries_->groups().flushed();
-  const FdbBudget* const budget = options_->budget;
-  return flushed != 0 &&
-         (live + flushed >= options_->limit || (budget != nullptr && budget->used() + flushed >= budget->limit()));
+  return flushed != 0 && live + flushed >= options_->limit;
 }
 
 bool FdbEviction::MakeRoomAt(VPortId vport) {
@@ -59,27 +58,30 @@ void FdbEviction::SweepSome() {
   sweep_pays_ = entries_->table().size() != before;
 }
 
-// Pinned entries count: otherwise a sticky port, which pins all its MACs, would seem to hold none and could permanently
-// displace those of all others.
+// The share of a vPort in the common room. Pinned entries count: otherwise a sticky port, which
+// pins all its MACs, would seem to hold none and could permanently displace those of all others.
 size_t FdbEviction::ShareOf(VPortId vport) const {
   const FlushGroups& groups = entries_->groups();
   return groups.Held(vport, EntryKind::kDynamic) + groups.Held(vport, EntryKind::kPinned);
 }
 
-// Evicts from the vPort that holds most, if it then still holds as many as `vport` has; otherwise from `vport` itself, if it
-// has entries that are not pinned. So eviction only makes vPorts more equal, and equal ones leave each other alone.
+// Evicts from the vPort that holds most, if it then still holds as many as `vport` has; otherwise
+// from `vport` itself, if it has entries that are not pinned. So eviction only makes vPorts more
+// equal, and equal ones leave each other alone.
 bool FdbEviction::EvictFor(VPortId vport) {
   const FlushGroups::Holder largest = entries_->groups().Largest();
   if (largest.dynamic > ShareOf(vport) + 1) return EvictFrom(largest.vport, vport);
   return entries_->groups().Held(vport, EntryKind::kDynamic) != 0 && EvictFrom(vport, vport);
 }
 
-// Evicts the newest remembered entry of `victim`. If the vPort keeps inventing addresses, that is one of these and its older
-// entries stay. If none is remembered, evicts any entry of it that is found within kEvictionReach buckets.
+// Evicts the newest remembered entry of `victim`. If the vPort keeps inventing addresses, that is
+// one of these and its older entries stay. If none is remembered, evicts any entry of it that is
+// found within kEvictionReach buckets.
 bool FdbEviction::EvictFrom(VPortId victim, VPortId vport) {
   FlushGroups& groups = entries_->groups();
   const auto is_evictable = [&groups, victim](const MacEntry& entry) {
-    return groups.VPortOf(entry.group) == victim && groups.KindOf(entry.group) == EntryKind::kDynamic;
+    return groups.VPortOf(entry.group) == victim &&
+           groups.KindOf(entry.group) == EntryKind::kDynamic;
   };
   const auto evict = [this, victim, vport](FdbKey key, const MacEntry& entry) {
     entries_->Erase(key, entry);
@@ -93,15 +95,12 @@ bool FdbEviction::EvictFrom(VPortId victim, VPortId vport) {
     if (entries_->table().Get(*key, &entry) && is_evictable(entry)) return evict(*key, entry);
   }
   FdbKey key;
-  const auto wanted = [&is_evictable](FdbKey, const MacEntry& entry) { return is_evictable(entry); };
+  const auto wanted = [&is_evictable](FdbKey, const MacEntry& entry) {
+    return is_evictable(entry);
+  };
   if (!entries_->table().FindNext(&evict_at_, kEvictionReach, wanted, &key)) return false;
   entries_->table().Get(key, &entry);
   return evict(key, entry);
-}
-
-bool FdbEviction::EvictLargest(size_t least) {
-  const FlushGroups::Holder largest = entries_->groups().Largest();
-  return largest.dynamic >= std::max<size_t>(least, 1) && EvictFrom(largest.vport, VPortId::None());
 }
 
 }  // namespace eoib

@@ -1,4 +1,5 @@
-// FdbEviction: the limits of an FDB, and which entry gives way at a limit. README.md ("Eviction") has the policy.
+// FdbEviction: the limits of an FDB, and which entry gives way at a limit. README.md ("Eviction")
+// has the policy.
 #ifndef EOIB_FDB_FDB_EVICTION_H_
 #define EOIB_FDB_FDB_EVICTION_H_
 
@@ -15,21 +16,21 @@ namespace eoib {
 // For the FDB's writer, under its lock. The constructor's arguments outlive it.
 class FdbEviction {
  public:
-  FdbEviction(const FdbOptions* options, FdbEntries* entries) : options_(options), entries_(entries) {}
+  FdbEviction(const FdbOptions* options, FdbEntries* entries)
+      : options_(options), entries_(entries) {}
 
-  // Makes room for a new entry of `vport`. Its work is bounded, because any sender can cause it with every frame.
-  // `host_tried`: after kHostSpent, the host's budget was asked to make room.
-  FdbRoom MakeRoom(VPortId vport, bool host_tried);
+  // Makes room for a new entry of `vport`. Its work is bounded, because any sender can cause it
+  // with every frame.
+  bool MakeRoom(VPortId vport);
+  // Whether there is room without the eviction of another entry.
+  bool HasRoom(VPortId vport) const;
   // Makes room for one more entry of `vport` within the vPort's own limit only.
   bool MakeRoomAt(VPortId vport);
-  // Evicts an entry of the vPort that holds most, if it has at least `least` dynamic ones.
-  bool EvictLargest(size_t least);
 
   size_t LimitOf(VPortId vport) const;
-  // The share of `vport` in the common room: its dynamic and pinned entries.
-  size_t ShareOf(VPortId vport) const;
 
  private:
+  size_t ShareOf(VPortId vport) const;
   bool IsCrowded() const;
   void SweepSome();
   bool EvictFor(VPortId vport);

@@ -10,12 +10,13 @@
 
 namespace eoib {
 
-// (VID, MAC) in one word, the VID in the high bits, so that a table compares and hashes eight bytes. Two VLANs never share an
-// entry (independent VLAN learning, IEEE 802.1Q-2018 §8.8.8).
+// (VID, MAC) in one word, the VID in the high bits, so that a table compares and hashes eight
+// bytes. Two VLANs never share an entry (independent VLAN learning, IEEE 802.1Q-2018 §8.8.8).
 class FdbKey {
  public:
   constexpr FdbKey() = default;
-  constexpr FdbKey(Vid vid, MacAddr mac) : packed_(static_cast<uint64_t>(vid.value()) << 48 | mac.ToUint64()) {}
+  constexpr FdbKey(Vid vid, MacAddr mac)
+      : packed_(static_cast<uint64_t>(vid.value()) << 48 | mac.ToUint64()) {}
   static constexpr FdbKey FromPacked(uint64_t packed) {
     FdbKey key;
     key.packed_ = packed;

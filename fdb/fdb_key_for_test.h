@@ -8,7 +8,9 @@
 
 namespace eoib {
 
-inline FdbKey Key(uint64_t mac, uint16_t vid = 0) { return FdbKey(Vid(vid), MacAddr::FromUint64(0x0200'0000'0000 + mac)); }
+inline FdbKey Key(uint64_t mac, uint16_t vid = 0) {
+  return FdbKey(Vid(vid), MacAddr::FromUint64(0x0200'0000'0000 + mac));
+}
 
 }  // namespace eoib
 

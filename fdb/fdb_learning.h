@@ -1,4 +1,5 @@
-// FdbLearning: the policy for addresses that are heard: which entry they displace, and whether a MAC may move.
+// FdbLearning: the policy for addresses that are heard: which entry they displace, and whether a
+// MAC may move.
 #ifndef EOIB_FDB_FDB_LEARNING_H_
 #define EOIB_FDB_FDB_LEARNING_H_
 
@@ -19,22 +20,22 @@ class FdbLearning {
  public:
   FdbLearning(FdbEntries* entries, FdbEviction* eviction, absl::Time now);
 
-  // Fdb::Learn. If *room becomes kHostSpent, nothing was learned: the caller makes room at the host and calls again with
-  // `host_tried`.
-  FdbLearnResult Learn(FdbKey key, VPortId vport, FdbOrigin origin, bool host_tried, FdbRoom* room);
+  // Fdb::Learn.
+  FdbLearnResult Learn(FdbKey key, VPortId vport, FdbOrigin origin);
   // Fdb::Restore. The entry was last heard at the tick `seen`.
-  FdbLearnResult Restore(FdbKey key, VPortId vport, FdbOrigin origin, uint16_t seen, bool host_tried, FdbRoom* room);
+  FdbLearnResult Restore(FdbKey key, VPortId vport, FdbOrigin origin, uint16_t seen);
   // Ends the freeze of `key`; false if it is not frozen.
   bool Thaw(FdbKey key);
 
  private:
   using Known = FdbEntries::Known;
 
-  FdbLearnResult AddNew(FdbKey key, const Known& known, VPortId vport, const MacEntry& entry, bool host_tried, FdbRoom* room);
+  FdbLearnResult AddNew(FdbKey key, const Known& known, VPortId vport, const MacEntry& entry);
   FdbLearnResult LearnOver(FdbKey key, const Known& known, VPortId vport, FdbOrigin origin);
   FdbLearnResult Move(FdbKey key, const Known& known, VPortId vport, FdbOrigin origin);
   FdbLearnResult Refuse(FdbKey key, const Known& known, VPortId vport);
-  bool HoldAtHome(FdbKey key, const Known& known, VPortId claimant, const MoveDamper::Judgement& judged);
+  bool HoldAtHome(FdbKey key, const Known& known, VPortId claimant,
+                  const MoveDamper::Judgement& judged);
   void ReportHeld(FdbKey key, VPortId from, VPortId claimant, const MoveDamper::Judgement& judged);
 
   FdbEntries* const entries_;

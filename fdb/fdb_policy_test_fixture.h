@@ -48,7 +48,6 @@ class FdbPolicyTest : public testing::Test {
   }
 
   FakeClock clock_;
-  FdbBudget budget_{100};
   std::unique_ptr<Fdb> fdb_;
   uint64_t next_event_ = 0;
   FdbEvent last_event_;

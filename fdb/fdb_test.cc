@@ -63,7 +63,8 @@ TEST_F(FdbTest, RestoredEntryAgesOnAndDisplacesNothing) {
   EXPECT_TRUE(fdb_.Restore(Key(2), kV1, FdbOrigin::kLocalLearned, absl::Seconds(200)));
   EXPECT_EQ(Find(Key(2)), kV1);
   EXPECT_EQ(fdb_.Get(Key(2))->age, absl::Seconds(200));
-  EXPECT_FALSE(fdb_.Restore(FdbKey(Vid(0), MacAddr::Broadcast()), kV1, FdbOrigin::kLocalLearned, absl::ZeroDuration()));
+  EXPECT_FALSE(fdb_.Restore(FdbKey(Vid(0), MacAddr::Broadcast()), kV1, FdbOrigin::kLocalLearned,
+                            absl::ZeroDuration()));
 
   // A claim is no sign of the station; a frame is.
   EXPECT_EQ(fdb_.Claim(Key(2), kV1).what, Learned::kKnown);
@@ -78,14 +79,16 @@ TEST_F(FdbTest, RestoredEntryAgesOnAndDisplacesNothing) {
 }
 
 TEST_F(FdbTest, RestoredEntriesKeepTheLimits) {
-  for (uint64_t i = 1; i <= 10; ++i) fdb_.Restore(Key(i), kV1, FdbOrigin::kRemoteLearned, absl::ZeroDuration());
+  for (uint64_t i = 1; i <= 10; ++i)
+    fdb_.Restore(Key(i), kV1, FdbOrigin::kRemoteLearned, absl::ZeroDuration());
   EXPECT_EQ(fdb_.size(), 4u);
 }
 
 TEST_F(FdbTest, GroupAddressesAreNotLearned) {
   EXPECT_EQ(Learn(FdbKey(Vid(0), MacAddr::Broadcast()), kV1), Learned::kGroup);
   EXPECT_EQ(Learn(FdbKey(Vid(0), MacAddr()), kV1), Learned::kGroup);
-  EXPECT_EQ(fdb_.AddStatic(FdbKey(Vid(0), MacAddr::Broadcast()), kV1).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(fdb_.AddStatic(FdbKey(Vid(0), MacAddr::Broadcast()), kV1).code(),
+            absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(fdb_.size(), 0u);
 }
 
@@ -131,9 +134,12 @@ TEST_F(FdbTest, Precedence) {
       {"remote over local: a move away", FdbOrigin::kLocalLearned, FdbOrigin::kRemoteLearned, true},
       {"local over remote: a move here", FdbOrigin::kRemoteLearned, FdbOrigin::kLocalLearned, true},
       {"remote over announced: no", FdbOrigin::kAnnounced, FdbOrigin::kRemoteLearned, false},
-      {"local over announced: control decides", FdbOrigin::kAnnounced, FdbOrigin::kLocalLearned, false},
-      {"remote over claimed: control decides", FdbOrigin::kClaimed, FdbOrigin::kRemoteLearned, false},
-      {"local over claimed: a move inside the host", FdbOrigin::kClaimed, FdbOrigin::kLocalLearned, true},
+      {"local over announced: control decides", FdbOrigin::kAnnounced, FdbOrigin::kLocalLearned,
+       false},
+      {"remote over claimed: control decides", FdbOrigin::kClaimed, FdbOrigin::kRemoteLearned,
+       false},
+      {"local over claimed: a move inside the host", FdbOrigin::kClaimed, FdbOrigin::kLocalLearned,
+       true},
   };
   uint64_t mac = 100;
   for (const PrecedenceRow& row : rows) {
@@ -198,7 +204,8 @@ TEST(FdbModelTest, RandomOperations) {
   };
   FakeClock clock;
   constexpr int64_t kAgeing = 50;
-  Fdb fdb({.ageing = absl::Seconds(kAgeing), .damping = {.action = MoveDamper::Action::kOff}}, &clock);
+  Fdb fdb({.ageing = absl::Seconds(kAgeing), .damping = {.action = MoveDamper::Action::kOff}},
+          &clock);
   std::map<FdbKey, Row> model;
   const uint64_t seed = SeedForTest();
   SCOPED_TRACE(seed);
@@ -213,7 +220,10 @@ TEST(FdbModelTest, RandomOperations) {
     switch (random() % 6) {
       case 0:
       case 1: {
-        const Learned what = fdb.Learn(key, vport, random() % 2 ? FdbOrigin::kLocalLearned : FdbOrigin::kRemoteLearned).what;
+        const Learned what =
+            fdb.Learn(key, vport,
+                      random() % 2 ? FdbOrigin::kLocalLearned : FdbOrigin::kRemoteLearned)
+                .what;
         Learned expected = Learned::kNew;
         if (key.mac().IsZero())
           expected = Learned::kGroup;
@@ -224,7 +234,8 @@ TEST(FdbModelTest, RandomOperations) {
         else if (live)
           expected = Learned::kMoved;
         ASSERT_EQ(what, expected);
-        if (expected == Learned::kNew || expected == Learned::kKnown || expected == Learned::kMoved) {
+        if (expected == Learned::kNew || expected == Learned::kKnown ||
+            expected == Learned::kMoved) {
           model[key] = {vport, now, live && row->second.fixed};
         }
         break;
@@ -257,8 +268,10 @@ TEST(FdbModelTest, RandomOperations) {
     VPortId found;
     fdb.Find({&key, 1}, {&found, 1});
     const auto after = model.find(key);
-    const bool known = after != model.end() && (after->second.fixed || now - after->second.seen <= kAgeing);
-    ASSERT_EQ(found, known ? after->second.vport : VPortId::None()) << key.ToString() << " at step " << step;
+    const bool known =
+        after != model.end() && (after->second.fixed || now - after->second.seen <= kAgeing);
+    ASSERT_EQ(found, known ? after->second.vport : VPortId::None())
+        << key.ToString() << " at step " << step;
     ASSERT_EQ(fdb.size(), model.size());
   }
 }
@@ -275,8 +288,9 @@ TEST_F(FdbTest, AgedEntryIsNewElsewhereAndIsReclaimedFirst) {
   EXPECT_EQ(fdb_.size(), 2u);
 }
 
-// Workers look up, refresh and learn while control ages and flushes. A MAC is only ever behind the vPort of its own number, so
-// any other answer is a misplaced entry. ThreadSanitizer finds data races.
+// Workers look up, refresh and learn while control ages and flushes. A MAC is only ever behind the
+// vPort of its own number, so any other answer is a misplaced entry. ThreadSanitizer finds data
+// races.
 TEST(FdbThreadsTest, WorkersBesideControl) {
   constexpr uint32_t kMacs = 300;
   FakeClock clock;
@@ -294,7 +308,8 @@ TEST(FdbThreadsTest, WorkersBesideControl) {
         keys[i] = Key(vports[i].value(), vports[i].value() % 3);
       }
       const size_t stale_count = fdb.Refresh(keys, vports, absl::MakeSpan(stale));
-      for (size_t i = 0; i < stale_count; ++i) fdb.Learn(keys[stale[i]], vports[stale[i]], FdbOrigin::kRemoteLearned);
+      for (size_t i = 0; i < stale_count; ++i)
+        fdb.Learn(keys[stale[i]], vports[stale[i]], FdbOrigin::kRemoteLearned);
       fdb.Find(keys, absl::MakeSpan(found));
       for (size_t i = 0; i < keys.size(); ++i) {
         known += found[i] == vports[i];
@@ -317,7 +332,8 @@ TEST(FdbThreadsTest, WorkersBesideControl) {
       wrong += learned && event.to.value() != (event.key.mac().ToUint64() & 0xffff);
     }
     events.clear();
-    for (const Fdb::Entry& entry : fdb.Dump()) wrong += entry.vport.value() != (entry.key.mac().ToUint64() & 0xffff);
+    for (const Fdb::Entry& entry : fdb.Dump())
+      wrong += entry.vport.value() != (entry.key.mac().ToUint64() & 0xffff);
   }
   stop = true;
   for (std::thread& worker : workers) worker.join();

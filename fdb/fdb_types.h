@@ -7,7 +7,6 @@
 
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
-#include "fdb/fdb_budget.h"
 #include "fdb/move_damper.h"
 #include "fdb/vport.h"
 #include "vswitch/base/address.h"
@@ -20,8 +19,8 @@ struct FdbOptions {
   size_t limit = 65536;
   size_t vport_limit = ~size_t{0};  // of each vPort, unless its policy says otherwise
   MoveDamper::Options damping = {};
-  FdbBudget* budget = nullptr;         // the host's; outlives the FDB
-  MoveDamper::GidOf gid_of = nullptr;  // the claimant's GID, for the damper; called with the FDB's lock held
+  // The claimant's GID, for the damper; called with the FDB's lock held.
+  MoveDamper::GidOf gid_of = nullptr;
 };
 
 struct FdbVPortPolicy {
@@ -71,13 +70,11 @@ enum class FdbDamped : uint8_t {
 
 struct FdbLearnResult {
   FdbLearned what;
-  VPortId previous = VPortId::None();  // where the MAC was, for kMoved, kOverruled and kPinned; else none
+  // Where the MAC was, for kMoved, kOverruled and kPinned; else none.
+  VPortId previous = VPortId::None();
   FdbDamped damped = FdbDamped::kNo;
   bool is_static = false;  // for kOverruled: the stronger entry is a static one
 };
-
-// Whether there is room for a new entry. kHostSpent: the host's budget is used up, and another VES may have to evict.
-enum class FdbRoom : uint8_t { kThere, kNone, kHostSpent };
 
 // A group or zero address is never behind a vPort.
 inline bool IsValidSource(MacAddr mac) { return !mac.IsGroup() && !mac.IsZero(); }

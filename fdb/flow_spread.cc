@@ -31,32 +31,39 @@ uint64_t Mix(uint64_t value) {
 FlowSpread::FlowSpread(absl::Span<const uint64_t> keys) : members_(keys.size()) {
   EOIB_CHECK(members_ >= 1 && members_ <= kMaxMembers);
   std::vector<Score> scores;
-  for (uint8_t share = 0; share < kShares; ++share) {
-    for (uint8_t member = 0; member < members_; ++member) {
-      scores.push_back({Mix(keys[member] + (share + 1) * 0x9e37'79b9'7f4a'7c15), keys[member], share, member});
+  for (size_t share = 0; share < kShares; ++share) {
+    for (size_t member = 0; member < members_; ++member) {
+      const uint64_t score = Mix(keys[member] + (share + 1) * 0x9e37'79b9'7f4a'7c15);
+      scores.push_back(
+          {score, keys[member], static_cast<uint8_t>(share), static_cast<uint8_t>(member)});
     }
   }
   std::sort(scores.begin(), scores.end(), IsHigher);
 
-  // First places, by descending score, until each member has its part. The remainder goes to the members that come first.
+  // First places, by descending score, until each member has its part. The remainder goes to the
+  // members that come first.
   std::array<size_t, kShares> listed{};
   std::array<size_t, kMaxMembers> homes{};
   size_t remainder = kShares % members_;
   for (const Score& score : scores) {
     size_t& has = homes[score.member];
-    if (listed[score.share] != 0 || has > kShares / members_ || (has == kShares / members_ && remainder == 0)) continue;
+    if (listed[score.share] != 0 || has > kShares / members_ ||
+        (has == kShares / members_ && remainder == 0))
+      continue;
     if (has++ == kShares / members_) --remainder;
     order_[score.share][listed[score.share]++] = score.member;
   }
   for (const Score& score : scores) {
-    if (order_[score.share][0] != score.member) order_[score.share][listed[score.share]++] = score.member;
+    if (order_[score.share][0] != score.member)
+      order_[score.share][listed[score.share]++] = score.member;
   }
 }
 
 int FlowSpread::Pick(size_t share, uint32_t usable) const {
   const auto first = order_[share].begin();
   const auto end = first + members_;
-  const auto taker = std::find_if(first, end, [usable](uint8_t member) { return (usable >> member & 1) != 0; });
+  const auto taker =
+      std::find_if(first, end, [usable](uint8_t member) { return (usable >> member & 1) != 0; });
   return taker == end ? -1 : *taker;
 }
 

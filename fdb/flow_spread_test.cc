@@ -19,13 +19,15 @@ std::vector<uint64_t> Keys(size_t members) {
 
 std::array<int, FlowSpread::kShares> Takers(const FlowSpread& spread, uint32_t usable) {
   std::array<int, FlowSpread::kShares> takers;
-  for (size_t share = 0; share < FlowSpread::kShares; ++share) takers[share] = spread.Pick(share, usable);
+  for (size_t share = 0; share < FlowSpread::kShares; ++share)
+    takers[share] = spread.Pick(share, usable);
   return takers;
 }
 
 std::vector<size_t> CountsOf(const std::array<int, FlowSpread::kShares>& takers, size_t members) {
   std::vector<size_t> counts;
-  for (size_t i = 0; i < members; ++i) counts.push_back(std::count(takers.begin(), takers.end(), static_cast<int>(i)));
+  for (size_t i = 0; i < members; ++i)
+    counts.push_back(std::count(takers.begin(), takers.end(), static_cast<int>(i)));
   return counts;
 }
 
@@ -37,7 +39,8 @@ TEST(FlowSpreadTest, SharesDifferByOneAtMost) {
   }
 }
 
-// Tests every set of usable members, and each member that it may lose: all ways to fail and to return.
+// Tests every set of usable members, and each member that it may lose: all ways to fail and to
+// return.
 TEST(FlowSpreadTest, LossMovesOnlyLostSharesAndReturnRestoresThem) {
   for (size_t members = 2; members <= FlowSpread::kMaxMembers; ++members) {
     const FlowSpread spread(Keys(members));
@@ -83,7 +86,8 @@ TEST(FlowSpreadTest, MemberOrderDoesNotMatter) {
   const FlowSpread backwards(std::vector<uint64_t>{3, 2, 1});
   for (uint32_t usable : {7u, 5u, 2u}) {
     for (size_t share = 0; share < FlowSpread::kShares; ++share) {
-      EXPECT_EQ(forwards.Pick(share, usable), 2 - backwards.Pick(share, usable));  // 5, 7 and 2 read the same both ways
+      // 5, 7 and 2 read the same both ways.
+      EXPECT_EQ(forwards.Pick(share, usable), 2 - backwards.Pick(share, usable));
     }
   }
 }

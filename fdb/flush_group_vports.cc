@@ -14,10 +14,12 @@ constexpr size_t kLeastWritable = 4096;
 
 }  // namespace
 
-FlushGroupVPorts::FlushGroupVPorts(size_t most) : size_(std::max(std::bit_ceil(most), kLeastWritable / sizeof(uint32_t))) {
+FlushGroupVPorts::FlushGroupVPorts(size_t most)
+    : size_(std::max(std::bit_ceil(most), kLeastWritable / sizeof(uint32_t))) {
   EOIB_CHECK(most <= size_t{1} << 31);
   // Reads as zeros, and takes no memory until it is written to.
-  void* const reserved = mmap(nullptr, bytes(), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* const reserved =
+      mmap(nullptr, bytes(), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   EOIB_CHECK(reserved != MAP_FAILED);
   words_ = static_cast<std::atomic<uint32_t>*>(reserved);
 }

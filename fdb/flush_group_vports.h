@@ -1,7 +1,8 @@
 // FlushGroupVPorts: maps each flush group to its vPort.
 //
-// An entry of the MAC table names a flush group, not a vPort. A flush group is a set of entries that move or are flushed
-// together, such as all entries of one vPort in one VLAN. One store here moves or flushes all of them.
+// An entry of the MAC table names a flush group, not a vPort. A flush group is a set of entries
+// that move or are flushed together, such as all entries of one vPort in one VLAN. One store here
+// moves or flushes all of them.
 #ifndef EOIB_FDB_FLUSH_GROUP_VPORTS_H_
 #define EOIB_FDB_FLUSH_GROUP_VPORTS_H_
 
@@ -19,8 +20,8 @@ class FlushGroupId : public Number<struct FlushGroupIdTag, uint32_t> {
   using Number::Number;
 };
 
-// One writer. A Reader stays valid as long as this object lives: all address space is reserved at once, and memory is taken on
-// the first write.
+// One writer. A Reader stays valid as long as this object lives: all address space is reserved at
+// once, and memory is taken on the first write.
 class FlushGroupVPorts {
  public:
   static constexpr uint32_t kNone = VPortId::None().value();
@@ -28,8 +29,9 @@ class FlushGroupVPorts {
   class Reader {
    public:
     Reader() = default;  // reads nothing
-    // The vPort of a flush group that the reader found in a bucket. Call this before checking that the bucket was stable: if
-    // the bucket changed, the number may belong to no flush group and the answer means nothing. Requires Has(group).
+    // The vPort of a flush group that the reader found in a bucket. Call this before checking that
+    // the bucket was stable: if the bucket changed, the number may belong to no flush group and the
+    // answer means nothing. Requires Has(group).
     uint32_t VPortOf(size_t group) const { return words_[group].load(std::memory_order_acquire); }
 
    private:
@@ -38,7 +40,8 @@ class FlushGroupVPorts {
     const std::atomic<uint32_t>* words_;
   };
 
-  // Room for flush groups 0 to most - 1. Requires most <= 2^31. Terminates the program if there is no address space.
+  // Room for flush groups 0 to most - 1. Requires most <= 2^31. Terminates the program if there is
+  // no address space.
   explicit FlushGroupVPorts(size_t most);
   ~FlushGroupVPorts();
   FlushGroupVPorts(const FlushGroupVPorts&) = delete;

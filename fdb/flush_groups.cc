@@ -121,7 +121,8 @@ size_t FlushGroups::FlushIf(absl::FunctionRef<bool(const FlushGroup&)> concerned
   size_t entries = 0;
   for (uint32_t number = 0; number < groups_.size(); ++number) {
     const FlushGroup& group = groups_[number];
-    if (!group.vport.IsNone() && group.kind == kind && concerned(group)) entries += FlushOne(number);
+    if (!group.vport.IsNone() && group.kind == kind && concerned(group))
+      entries += FlushOne(number);
   }
   return entries;
 }
@@ -155,7 +156,8 @@ FlushGroups::Holder FlushGroups::Largest() const {
   return {holdings_[*largest].vport, ranking_.Count(*largest)};
 }
 
-void FlushGroups::VisitHolders(absl::FunctionRef<void(VPortId vport, const Counts& held)> visit) const {
+void FlushGroups::VisitHolders(
+    absl::FunctionRef<void(VPortId vport, const Counts& held)> visit) const {
   for (const auto& [vport, holding] : by_vport_) visit(vport, holdings_[holding].held);
 }
 

@@ -1,10 +1,12 @@
 // FlushGroups: counts the entries of an FDB by vPort, and groups those that are flushed together.
 //
-// A flush group is the entries of one vPort in one VLAN, of one kind. One store flushes all of them (MacTable::SetGroupVPort)
-// without a walk through the table. Lookups no longer find them; the FDB reclaims their places later, in small pieces. A flush
-// group's number becomes free when its last entry has left the table.
+// A flush group is the entries of one vPort in one VLAN, of one kind. One store flushes all of them
+// (MacTable::SetGroupVPort) without a walk through the table. Lookups no longer find them; the FDB
+// reclaims their places later, in small pieces. A flush group's number becomes free when its last
+// entry has left the table.
 //
-// For fair eviction this also knows how many entries each vPort has, which entries it added last, and which vPort has most.
+// For fair eviction this also knows how many entries each vPort has, which entries it added last,
+// and which vPort has most.
 #ifndef EOIB_FDB_FLUSH_GROUPS_H_
 #define EOIB_FDB_FLUSH_GROUPS_H_
 
@@ -33,8 +35,8 @@ enum class EntryKind : uint8_t {
 };
 inline constexpr size_t kEntryKinds = 3;
 
-// Belongs to the table's writer. The table outlives it. The writer reports each entry that enters or leaves the table, under
-// the same lock.
+// Belongs to the table's writer. The table outlives it. The writer reports each entry that enters
+// or leaves the table, under the same lock.
 class FlushGroups {
  public:
   struct Holder {
@@ -46,7 +48,8 @@ class FlushGroups {
   FlushGroups(const FlushGroups&) = delete;
   FlushGroups& operator=(const FlushGroups&) = delete;
 
-  // Returns the flush group for an entry and makes it if it is new. Nothing if there is no memory for it.
+  // Returns the flush group for an entry and makes it if it is new. Nothing if there is no memory
+  // for it.
   absl::optional<FlushGroupId> GroupFor(VPortId vport, Vid vid, EntryKind kind);
   // `key` entered the table, in `group`.
   void Joined(FlushGroupId group, FdbKey key);
@@ -58,7 +61,8 @@ class FlushGroups {
   VPortId VPortOf(FlushGroupId group) const { return groups_[group.value()].vport; }
   EntryKind KindOf(FlushGroupId group) const { return groups_[group.value()].kind; }
 
-  // Flushes the entries of one kind: those of a vPort, those of a VLAN, or all. Returns how many there were.
+  // Flushes the entries of one kind: those of a vPort, those of a VLAN, or all. Returns how many
+  // there were.
   size_t FlushVPort(VPortId vport, EntryKind kind);
   size_t FlushVlan(Vid vid, EntryKind kind);
   size_t FlushAll(EntryKind kind);
@@ -75,7 +79,8 @@ class FlushGroups {
   using Counts = std::array<size_t, kEntryKinds>;  // by kind
   void VisitHolders(absl::FunctionRef<void(VPortId vport, const Counts& held)> visit) const;
 
-  // Removes and returns the newest of the few keys that are remembered for `vport`. Its entry may have left the table since.
+  // Removes and returns the newest of the few keys that are remembered for `vport`. Its entry may
+  // have left the table since.
   absl::optional<FdbKey> TakeNewest(VPortId vport);
 
  private:
@@ -102,7 +107,8 @@ class FlushGroups {
   using Name = std::pair<uint32_t, uint32_t>;  // vPort; VID and kind
 
   static Name NameOf(const FlushGroup& group) {
-    return {group.vport.value(), uint32_t{group.vid.value()} << 8 | static_cast<uint32_t>(group.kind)};
+    return {group.vport.value(),
+            uint32_t{group.vid.value()} << 8 | static_cast<uint32_t>(group.kind)};
   }
   uint32_t HoldingFor(VPortId vport);
   const Holding* Find(VPortId vport) const;
@@ -112,7 +118,8 @@ class FlushGroups {
   void Forget(const FlushGroup& group);
 
   MacTable* const table_;
-  std::deque<FlushGroup> groups_;  // by number; a deque, because it does not double its memory to grow
+  // By number; a deque, because it does not double its memory to grow.
+  std::deque<FlushGroup> groups_;
   std::deque<uint32_t> free_;
   absl::flat_hash_map<Name, uint32_t> by_name_;
   std::deque<Holding> holdings_;

@@ -20,17 +20,21 @@ enum class FdbOrigin : uint8_t {
   kStatic,
 };
 
-constexpr bool IsLocal(FdbOrigin origin) { return origin == FdbOrigin::kLocalLearned || origin == FdbOrigin::kClaimed; }
+constexpr bool IsLocal(FdbOrigin origin) {
+  return origin == FdbOrigin::kLocalLearned || origin == FdbOrigin::kClaimed;
+}
 constexpr bool IsLearned(FdbOrigin origin) { return origin <= FdbOrigin::kLocalLearned; }
-// Whether a frame heard elsewhere moves an entry. Among learned entries the newest wins. A claimed one moves inside the host
-// only: other agents believe that it is here. An announced one moves by announcements only.
+// Whether a frame heard elsewhere moves an entry. Among learned entries the newest wins. A claimed
+// one moves inside the host only: other agents believe that it is here. An announced one moves by
+// announcements only.
 constexpr bool MovesTo(FdbOrigin heard, FdbOrigin entry) {
   return IsLearned(entry) || (entry == FdbOrigin::kClaimed && IsLocal(heard));
 }
 
 struct MacEntry {
   FlushGroupId group;
-  // In ticks of the owner's clock, modulo 2^16. The table stores 0 for entries that do not age, and 1 instead of 0 for others.
+  // In ticks of the owner's clock, modulo 2^16. The table stores 0 for entries that do not age, and
+  // 1 instead of 0 for others.
   uint16_t last_seen = 0;
   FdbOrigin origin = FdbOrigin::kRemoteLearned;
   bool pinned = false;  // stays in place until the owner unpins it
@@ -49,7 +53,8 @@ inline MacRecord ToRecord(FdbKey key, const MacEntry& entry) {
 }
 
 inline MacEntry ToEntry(const MacRecord& record) {
-  return {FlushGroupId(record.value), record.seen, static_cast<FdbOrigin>(record.flags & (kPinnedFlag - 1)),
+  return {FlushGroupId(record.value), record.seen,
+          static_cast<FdbOrigin>(record.flags & (kPinnedFlag - 1)),
           (record.flags & kPinnedFlag) != 0};
 }
 

@@ -1,5 +1,5 @@
-// MacLookup: a stream of batches of lookups in a MAC table, in which the memory works for one batch while the processor works
-// on another.
+// MacLookup: a stream of batches of lookups in a MAC table, in which the memory works for one batch
+// while the processor works on another.
 #ifndef EOIB_FDB_MAC_LOOKUP_H_
 #define EOIB_FDB_MAC_LOOKUP_H_
 
@@ -18,9 +18,9 @@
 
 namespace eoib {
 
-// A reader keeps it on the stack or as a member. It holds nothing in the table, and may be left unfinished. Three batches are
-// under way: Ask places one, looks into the home buckets of the one before it, and into the secondary buckets of the one before
-// that.
+// A reader keeps it on the stack or as a member. It holds nothing in the table, and may be left
+// unfinished. Three batches are under way: Ask places one, looks into the home buckets of the one
+// before it, and into the secondary buckets of the one before that.
 //
 //   MacLookup lookup(&table);
 //   for (each batch) lookup.Ask(keys, limit, out);
@@ -35,8 +35,8 @@ class BasicMacLookup {
   BasicMacLookup(const BasicMacLookup&) = delete;
   BasicMacLookup& operator=(const BasicMacLookup&) = delete;
 
-  // Like MacTable::Find, for at most kMostKeys keys. `keys` and `out` must stay until two further calls of Ask, or Finish;
-  // until then `out` means nothing. Each batch under way needs its own.
+  // Like MacTable::Find, for at most kMostKeys keys. `keys` and `out` must stay until two further
+  // calls of Ask, or Finish; until then `out` means nothing. Each batch under way needs its own.
   void Ask(absl::Span<const FdbKey> keys, AgeLimit limit, absl::Span<VPortId> out);
   void Finish();
 
@@ -64,7 +64,8 @@ class BasicMacLookup {
 using MacLookup = BasicMacLookup<BucketMatcher>;
 
 template <typename Matcher>
-void BasicMacLookup<Matcher>::Ask(absl::Span<const FdbKey> keys, AgeLimit limit, absl::Span<VPortId> out) {
+void BasicMacLookup<Matcher>::Ask(absl::Span<const FdbKey> keys, AgeLimit limit,
+                                  absl::Span<VPortId> out) {
   static_assert(sizeof(VPortId) == sizeof(uint32_t) && std::is_standard_layout_v<VPortId>);
   static_assert(VPortId::None().value() == FlushGroupVPorts::kNone);
   EOIB_DCHECK(out.size() >= keys.size());
@@ -77,7 +78,8 @@ void BasicMacLookup<Matcher>::Finish() {
 }
 
 template <typename Matcher>
-MacBatch* BasicMacLookup<Matcher>::Take(absl::Span<const FdbKey> keys, AgeLimit limit, uint32_t* vports) {
+MacBatch* BasicMacLookup<Matcher>::Take(absl::Span<const FdbKey> keys, AgeLimit limit,
+                                        uint32_t* vports) {
   MacBatch* const batch = Begin(keys);
   batch->limit = limit;
   batch->vports = vports;
@@ -107,7 +109,8 @@ inline MacBatch* BasicMacLookup<Matcher>::Begin(absl::Span<const FdbKey> keys) {
 template <typename Matcher>
 inline MacBatch* BasicMacLookup<Matcher>::TakeTurn(MacBatch* next) {
   MacBatch* const done = looked_;
-  const bool together = placed_ != nullptr && next != nullptr && (placed_->count & next->count) == kSearchBatch;
+  const bool together =
+      placed_ != nullptr && next != nullptr && (placed_->count & next->count) == kSearchBatch;
   if (next != nullptr && !together) MacSearch<Matcher>::Place(next);
   if (placed_ != nullptr) MacSearch<Matcher>::LookHome(placed_, together ? next : nullptr);
   if (done != nullptr) MacSearch<Matcher>::LookAway(done);

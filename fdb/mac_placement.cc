@@ -26,7 +26,9 @@ bool MacPlacement::Insert(const MacRecord& record, size_t most_stashed) {
   MacBucket* const home = store_->BucketAt(position);
   MacBucket* const secondary = store_->BucketAt(store_->hash.Detour(position));
   if (InsertInto(home, record)) return true;
-  if (secondary->SlotOf(MacBucket::kNoKey) < 0 && MakeRoom(home, secondary) && InsertInto(home, record)) return true;
+  if (secondary->SlotOf(MacBucket::kNoKey) < 0 && MakeRoom(home, secondary) &&
+      InsertInto(home, record))
+    return true;
   if (secondary != home ? !InsertInto(secondary, record) : true) {
     if (store_->stashed() >= most_stashed || !Stash(record)) return false;
   }
@@ -48,8 +50,9 @@ MacBucket* MacPlacement::OtherBucket(const MacBucket* bucket, uint64_t key) cons
   return home == bucket ? store_->BucketAt(store_->hash.Detour(position)) : home;
 }
 
-// Cuckoo hashing, breadth first. Finds the shortest chain of entries, each of which can move to its other bucket and the last
-// one into a free slot. Moves them, the last one first, so that `home` or `secondary` has a free slot.
+// Cuckoo hashing, breadth first. Finds the shortest chain of entries, each of which can move to its
+// other bucket and the last one into a free slot. Moves them, the last one first, so that `home` or
+// `secondary` has a free slot.
 bool MacPlacement::MakeRoom(MacBucket* home, MacBucket* secondary) {
   struct Node {
     MacBucket* bucket;
@@ -73,7 +76,8 @@ bool MacPlacement::MakeRoom(MacBucket* home, MacBucket* secondary) {
       }
       for (int last = count; nodes[last].parent >= 0; last = nodes[last].parent) {
         // A chain that crosses itself ends here. The entries moved so far are in valid places.
-        if (!MoveOut({nodes[nodes[last].parent].bucket, nodes[last].slot}, nodes[last].bucket)) return false;
+        if (!MoveOut({nodes[nodes[last].parent].bucket, nodes[last].slot}, nodes[last].bucket))
+          return false;
       }
       return true;
     }
@@ -84,7 +88,9 @@ bool MacPlacement::MakeRoom(MacBucket* home, MacBucket* secondary) {
 // Moves an entry to its other bucket. False if `to` is not that bucket, or is full.
 bool MacPlacement::MoveOut(const MacSlot& from, MacBucket* to) {
   const MacRecord record = RecordAt(*from.bucket, from.slot);
-  if (record.key == MacBucket::kNoKey || OtherBucket(from.bucket, record.key) != to || !InsertInto(to, record)) return false;
+  if (record.key == MacBucket::kNoKey || OtherBucket(from.bucket, record.key) != to ||
+      !InsertInto(to, record))
+    return false;
   const uint32_t position = store_->hash.Position(record.key);
   if (store_->BucketAt(position) == to) {
     Remove(from);
@@ -108,11 +114,13 @@ bool MacPlacement::Stash(const MacRecord& record) {
 void MacPlacement::Remove(const MacSlot& where) {
   const uint32_t position = store_->hash.Position(where.bucket->Key(where.slot));
   BucketChange(where.bucket).Clear(where.slot);
-  if (IsStash(where.bucket)) store_->shape.stashed.store(store_->stashed() - 1, std::memory_order_release);
+  if (IsStash(where.bucket))
+    store_->shape.stashed.store(store_->stashed() - 1, std::memory_order_release);
   MacBucket* const home = store_->BucketAt(position);
   if (where.bucket == home) return;
   bool last = true;
-  VisitAway(HomeRange(position), KeyHash::Tag(position), [&last](const MacSlot&) { return last = false; });
+  VisitAway(HomeRange(position), KeyHash::Tag(position),
+            [&last](const MacSlot&) { return last = false; });
   if (last) BucketChange(home).Unmark(KeyHash::Tag(position));
 }
 
@@ -122,16 +130,18 @@ PositionRange MacPlacement::HomeRange(uint32_t position) const {
   return {now.StartOfBucket(position), now.EndOfBucket(position)};
 }
 
-// Calls `visit` on the entries with this tag that are away from home and whose position is in `range`, which lies within one
-// bucket. Stops when `visit` returns false. These entries all took the same detour, so they are in the two or three buckets at
-// its end, or in the stash.
-void MacPlacement::VisitAway(const PositionRange& range, uint32_t tag, absl::FunctionRef<bool(const MacSlot&)> visit) const {
+// Calls `visit` on the entries with this tag that are away from home and whose position is in
+// `range`, which lies within one bucket. Stops when `visit` returns false. These entries all took
+// the same detour, so they are in the two or three buckets at its end, or in the stash.
+void MacPlacement::VisitAway(const PositionRange& range, uint32_t tag,
+                             absl::FunctionRef<bool(const MacSlot&)> visit) const {
   const MacBucket* const home = store_->BucketAt(static_cast<uint32_t>(range.from));
   const auto visit_bucket = [&](MacBucket* bucket) {
     for (int slot = 0; slot < MacBucket::kSlots; ++slot) {
       if (bucket->Key(slot) == MacBucket::kNoKey) continue;
       const uint32_t position = store_->hash.Position(bucket->Key(slot));
-      if (KeyHash::Tag(position) == tag && range.Has(position) && !visit({bucket, slot})) return false;
+      if (KeyHash::Tag(position) == tag && range.Has(position) && !visit({bucket, slot}))
+        return false;
     }
     return true;
   };
@@ -150,7 +160,8 @@ void MacPlacement::VisitAway(const PositionRange& range, uint32_t tag, absl::Fun
   }
 }
 
-void MacPlacement::VisitHome(const PositionRange& range, absl::FunctionRef<bool(const MacSlot&)> visit) const {
+void MacPlacement::VisitHome(const PositionRange& range,
+                             absl::FunctionRef<bool(const MacSlot&)> visit) const {
   MacBucket* const home = store_->BucketAt(static_cast<uint32_t>(range.from));
   for (int slot = 0; slot < MacBucket::kSlots; ++slot) {
     if (home->Key(slot) == MacBucket::kNoKey) continue;
@@ -159,7 +170,8 @@ void MacPlacement::VisitHome(const PositionRange& range, absl::FunctionRef<bool(
   }
   bool more = true;
   for (uint32_t marks = home->Marks(); marks != 0 && more; marks &= marks - 1) {
-    VisitAway(range, static_cast<uint32_t>(__builtin_ctz(marks)), [&](const MacSlot& slot) { return more = visit(slot); });
+    VisitAway(range, static_cast<uint32_t>(__builtin_ctz(marks)),
+              [&](const MacSlot& slot) { return more = visit(slot); });
   }
 }
 
@@ -168,10 +180,11 @@ void MacPlacement::BringHome(uint32_t position) {
   const uint32_t marks = bucket->Marks();
   if (marks == 0) return;
   MacSlot away;
-  VisitAway(HomeRange(position), static_cast<uint32_t>(__builtin_ctz(marks)), [&away](const MacSlot& slot) {
-    away = slot;
-    return false;
-  });
+  VisitAway(HomeRange(position), static_cast<uint32_t>(__builtin_ctz(marks)),
+            [&away](const MacSlot& slot) {
+              away = slot;
+              return false;
+            });
   if (away.bucket != nullptr && InsertInto(bucket, RecordAt(*away.bucket, away.slot))) Remove(away);
 }
 

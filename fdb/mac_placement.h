@@ -1,4 +1,5 @@
-// MacPlacement: where the entries of a MAC table are. It finds, places, moves and removes them, for the table's writer.
+// MacPlacement: where the entries of a MAC table are. It finds, places, moves and removes them, for
+// the table's writer.
 #ifndef EOIB_FDB_MAC_PLACEMENT_H_
 #define EOIB_FDB_MAC_PLACEMENT_H_
 
@@ -29,8 +30,9 @@ class MacPlacement {
 
   // The slot of `key`; its bucket is null if the key is not in the table.
   MacSlot Locate(uint64_t key) const;
-  // Places an entry that is not in the table: at home, else in its secondary bucket, after making room if needed; else in the
-  // stash, if that holds fewer than `most_stashed` entries. False if there is no place.
+  // Places an entry that is not in the table: at home, else in its secondary bucket, after making
+  // room if needed; else in the stash, if that holds fewer than `most_stashed` entries. False if
+  // there is no place.
   bool Insert(const MacRecord& record, size_t most_stashed);
   // Removes an entry, and its mark if no other entry with its tag is away from that home.
   void Remove(const MacSlot& where);
@@ -41,8 +43,8 @@ class MacPlacement {
   bool IsStash(const MacBucket* bucket) const {
     return bucket >= store_->stash.data() && bucket < store_->stash.data() + store_->stash.size();
   }
-  // Calls `visit` on the entries whose position is in `range`, which lies within one bucket, wherever they are stored. Stops
-  // when `visit` returns false.
+  // Calls `visit` on the entries whose position is in `range`, which lies within one bucket,
+  // wherever they are stored. Stops when `visit` returns false.
   void VisitHome(const PositionRange& range, absl::FunctionRef<bool(const MacSlot&)> visit) const;
 
  private:
@@ -52,7 +54,8 @@ class MacPlacement {
   bool MoveOut(const MacSlot& from, MacBucket* to);
   bool Stash(const MacRecord& record);
   PositionRange HomeRange(uint32_t position) const;
-  void VisitAway(const PositionRange& range, uint32_t tag, absl::FunctionRef<bool(const MacSlot&)> visit) const;
+  void VisitAway(const PositionRange& range, uint32_t tag,
+                 absl::FunctionRef<bool(const MacSlot&)> visit) const;
 
   MacStore* const store_;
 };

@@ -1,10 +1,12 @@
-// Why a lookup never misses an entry that is there all the time: an entry is in its home bucket, in its secondary one, or
-// in the stash. If it is not in its home bucket, that bucket is marked with the entry's tag. The writer moves an entry by
-// copying it first:
-//   home to secondary  write there; then, in one change of the home bucket, erase it and set the mark
-//   away to home       write at home, which changes the home bucket's head; then erase it where it was
-// A reader looks into the home bucket, then where the mark points, and last checks that the home bucket's head is still the
-// same. Only a step of resizing removes entries for a moment; misses in its range of positions wait for its end (IsMissFinal).
+// Why a lookup never misses an entry that is there all the time: an entry is in its home bucket, in
+// its secondary one, or in the stash. If it is not in its home bucket, that bucket is marked with
+// the entry's tag. The writer moves an entry by copying it first:
+//   home to secondary  write there; then, in one change of the home bucket, erase it and set the
+//   mark away to home       write at home, which changes the home bucket's head; then erase it
+//   where it was
+// A reader looks into the home bucket, then where the mark points, and last checks that the home
+// bucket's head is still the same. Only a step of resizing removes entries for a moment; misses in
+// its range of positions wait for its end (IsMissFinal).
 #include "fdb/mac_reader.h"
 
 #include <algorithm>
@@ -16,7 +18,7 @@
 namespace eoib {
 namespace {
 
-// Up to so many keys are looked up one by one: a batch would not pay.
+// Up to this number of keys are looked up one by one: a batch would not pay.
 constexpr size_t kFewKeys = 4;
 
 }  // namespace
@@ -47,15 +49,16 @@ VPortId MacReader::FindOne(FdbKey key, AgeLimit limit) const {
     const uint16_t seen = home.seen[slot].load(std::memory_order_relaxed);
     const uint32_t vport = store_->groups.reader().VPortOf(value);
     if (home.IsStillAt(head)) return limit.IsOver(seen) ? VPortId::None() : VPortId(vport);
-  } else if (!MacBucket::IsMarked(head, position) && home.IsStillAt(head) && store_->shape.IsStillAt(version)) {
+  } else if (!MacBucket::IsMarked(head, position) && home.IsStillAt(head) &&
+             store_->shape.IsStillAt(version)) {
     return VPortId::None();
   }
   const Sighting sighting = Lookup(key);
   return sighting.found && !limit.IsOver(sighting.record.seen) ? sighting.vport : VPortId::None();
 }
 
-size_t MacReader::Touch(absl::Span<const FdbKey> keys, absl::Span<const VPortId> vports, uint16_t now,
-                        absl::Span<uint16_t> stale) const {
+size_t MacReader::Touch(absl::Span<const FdbKey> keys, absl::Span<const VPortId> vports,
+                        uint16_t now, absl::Span<uint16_t> stale) const {
   EOIB_DCHECK(vports.size() >= keys.size() && stale.size() >= keys.size() && keys.size() <= 65536);
   now = std::max<uint16_t>(now, 1);
   size_t at = 0, stale_count = 0;
@@ -71,14 +74,17 @@ size_t MacReader::Touch(absl::Span<const FdbKey> keys, absl::Span<const VPortId>
   uint32_t found[3][kSearchBatch];  // three batches are under way at most
   for (size_t next = 0; next < keys.size(); next += kSearchBatch) {
     uint32_t* const room = found[next / kSearchBatch % 3];
-    if (const MacBatch* const done = lookup.Take(keys.subspan(next, kSearchBatch), AgeLimit(), room)) settle(*done);
+    if (const MacBatch* const done =
+            lookup.Take(keys.subspan(next, kSearchBatch), AgeLimit(), room))
+      settle(*done);
   }
   while (const MacBatch* const done = lookup.Drain()) settle(*done);
   return stale_count;
 }
 
 // Returns a bit mask of the keys of a batch that are behind vports[i].
-uint32_t MacReader::TouchBatch(const MacBatch& batch, absl::Span<const VPortId> vports, uint16_t now) const {
+uint32_t MacReader::TouchBatch(const MacBatch& batch, absl::Span<const VPortId> vports,
+                               uint16_t now) const {
   const uint32_t uncertain = Uncertain(batch);
   uint32_t right = 0, older = 0;
   for (size_t i = 0; i < batch.count; ++i) {
@@ -90,7 +96,8 @@ uint32_t MacReader::TouchBatch(const MacBatch& batch, absl::Span<const VPortId> 
   for (uint32_t marked = right & older; marked != 0; marked &= marked - 1) {
     const int i = __builtin_ctz(marked);
     const int slot = batch.buckets[i]->SlotOf(batch.keys[i]);
-    if (slot >= 0) batch.buckets[i]->MarkSeen(slot, batch.seen[i], now);  // else the entry has just moved; it is recent anyway
+    // Else the entry has just moved; it is recent anyway.
+    if (slot >= 0) batch.buckets[i]->MarkSeen(slot, batch.seen[i], now);
   }
   for (uint32_t rest = uncertain; rest != 0; rest &= rest - 1) {
     const int i = __builtin_ctz(rest);
@@ -125,14 +132,17 @@ uint32_t MacReader::Uncertain(const MacBatch& batch) const {
   return uncertain;
 }
 
-// True if a key of `position` that was not found with `view` was really absent at some moment since then. False if a step of
-// resizing has since moved entries of this position or of its detour.
+// True if a key of `position` that was not found with `view` was really absent at some moment since
+// then. False if a step of resizing has since moved entries of this position or of its detour.
 bool MacReader::IsMissFinal(const MacView& view, uint32_t position) const {
   std::atomic_thread_fence(std::memory_order_acquire);
   const uint64_t step_to = store_->shape.step_to.load(std::memory_order_acquire);
   if (store_->shape.IsStillAt(view.version)) return true;
-  if (!MacShape::IsSameResizing(view.version, store_->shape.version.load(std::memory_order_relaxed))) return false;
-  // Within one resizing the cutoff moves in one direction, so all its steps since then lie between these.
+  if (!MacShape::IsSameResizing(view.version,
+                                store_->shape.version.load(std::memory_order_relaxed)))
+    return false;
+  // Within one resizing the cutoff moves in one direction, so all its steps since then lie between
+  // these.
   const uint64_t first = std::min({view.step_from, view.map.cutoff, step_to});
   const uint64_t last = std::max({view.step_from, view.map.cutoff, step_to});
   const auto moved = [first, last](uint64_t p) { return p >= first && p < last; };
@@ -140,14 +150,19 @@ bool MacReader::IsMissFinal(const MacView& view, uint32_t position) const {
 }
 
 // Looks for `key` in `bucket`, at one moment. *head is the head of that moment.
-MacReader::Look MacReader::LookInto(const MacBucket& bucket, uint64_t key, uint64_t* head, Sighting* sighting) const {
+MacReader::Look MacReader::LookInto(const MacBucket& bucket, uint64_t key, uint64_t* head,
+                                    Sighting* sighting) const {
   *head = bucket.head.load(std::memory_order_acquire);
   const int slot = bucket.SlotOf(key);
   if (slot >= 0) {
     const uint32_t value = bucket.values[slot].load(std::memory_order_relaxed);
     const uint16_t seen = bucket.seen[slot].load(std::memory_order_relaxed);
     const VPortId vport(store_->groups.reader().VPortOf(value));
-    *sighting = {true, &bucket, slot, {key, value, seen, static_cast<uint8_t>(MacBucket::Flags(*head, slot))}, vport};
+    *sighting = {true,
+                 &bucket,
+                 slot,
+                 {key, value, seen, static_cast<uint8_t>(MacBucket::Flags(*head, slot))},
+                 vport};
   }
   if (!bucket.IsStillAt(*head)) return Look::kChanging;
   return slot >= 0 ? Look::kFound : Look::kAbsent;
@@ -157,7 +172,8 @@ MacReader::Sighting MacReader::Lookup(FdbKey key) const {
   const uint32_t position = store_->hash.Position(key);
   Sighting sighting;
   for (int attempt = 1; !LookupOnce(key.packed(), position, &sighting); ++attempt) {
-    // The writer is changing this bucket, which takes some tens of nanoseconds unless the writer was preempted.
+    // The writer is changing this bucket, which takes some tens of nanoseconds unless the writer
+    // was preempted.
     if (attempt % 256 == 0) std::this_thread::yield();
   }
   return sighting;
@@ -178,7 +194,8 @@ bool MacReader::LookupOnce(uint64_t key, uint32_t position, Sighting* sighting) 
   if (decided(home, &home_head, &look)) return sighting->found;
   if (!MacBucket::IsMarked(home_head, position)) return IsMissFinal(view, position);
   uint64_t head;
-  if (decided(view.buckets[view.map.Index(store_->hash.Detour(position))], &head, &look)) return sighting->found;
+  if (decided(view.buckets[view.map.Index(store_->hash.Detour(position))], &head, &look))
+    return sighting->found;
   if (store_->shape.stashed.load(std::memory_order_acquire) != 0) {
     for (const MacBucket& bucket : store_->stash) {
       if (decided(bucket, &head, &look)) return sighting->found;

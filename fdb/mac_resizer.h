@@ -1,4 +1,5 @@
-// MacResizer: grows and shrinks a MAC table in place, a few buckets at each change, for the table's writer.
+// MacResizer: grows and shrinks a MAC table in place, a few buckets at each change, for the table's
+// writer.
 #ifndef EOIB_FDB_MAC_RESIZER_H_
 #define EOIB_FDB_MAC_RESIZER_H_
 

@@ -1,5 +1,5 @@
-// Changes the table at the worst moments of a search: between two looks at a key, or after its slot was found and before the
-// content of the slot is read.
+// Changes the table at the worst moments of a search: between two looks at a key, or after its slot
+// was found and before the content of the slot is read.
 #include <functional>
 #include <memory>
 #include <utility>
@@ -47,7 +47,8 @@ class MacSearchTest : public testing::Test {
     keys_.clear();
     for (uint32_t i = 0; i < kKeys; ++i) {
       keys_.push_back(NthKey(i));
-      EXPECT_TRUE(table_->SetGroupVPort(FlushGroupId(i), VPortId(i)) && table_->Put(keys_[i], {FlushGroupId(i), 1}));
+      EXPECT_TRUE(table_->SetGroupVPort(FlushGroupId(i), VPortId(i)) &&
+                  table_->Put(keys_[i], {FlushGroupId(i), 1}));
     }
     EXPECT_TRUE(table_->SetGroupVPort(kStranger, VPortId(5555)));
     for (uint64_t i = 0; i < kOthers; ++i) EXPECT_TRUE(table_->Put(Other(i), {kStranger, 1}));
@@ -58,7 +59,8 @@ class MacSearchTest : public testing::Test {
   }
   ~MacSearchTest() override { InterruptedMatcher::Reset(); }
 
-  // Looks up all keys in two whole batches, and calls `interrupt` at a look at key `which` of the first batch.
+  // Looks up all keys in two whole batches, and calls `interrupt` at a look at key `which` of the
+  // first batch.
   std::vector<VPortId> FindInterrupted(size_t which, int before_look, int after_look,
                                        std::function<void(const MacBucket&)> interrupt) {
     std::vector<VPortId> found(kKeys);
@@ -69,14 +71,16 @@ class MacSearchTest : public testing::Test {
     InterruptedMatcher::before_look = before_look;
     InterruptedMatcher::after_look = after_look;
     InterruptedMatcher::interrupt = std::move(interrupt);
-    lookup.Ask({keys_.data() + kSearchBatch, kSearchBatch}, AgeLimit(), {found.data() + kSearchBatch, kSearchBatch});
+    lookup.Ask({keys_.data() + kSearchBatch, kSearchBatch}, AgeLimit(),
+               {found.data() + kSearchBatch, kSearchBatch});
     lookup.Finish();
     return found;
   }
   void ExpectAllFound(const std::vector<VPortId>& found) {
     for (uint32_t i = 0; i < kKeys; ++i) EXPECT_EQ(found[i], VPortId(i));
   }
-  // Fills the table, and returns a key of the first batch that is in its home bucket, or one that is away from it.
+  // Fills the table, and returns a key of the first batch that is in its home bucket, or one that
+  // is away from it.
   size_t FillWithKey(bool away) {
     for (uint64_t seed = 7; seed < 100; ++seed) {
       Fill(seed);
@@ -119,7 +123,8 @@ TEST_F(MacSearchTest, FindsEntriesThatResizingMoves) {
   Fill(7);
   for (size_t which = 0; which < kSearchBatch; which += 3) {
     ExpectAllFound(FindInterrupted(which, 0, 1, [&](const MacBucket&) {
-      for (uint64_t i = 0; i < 3000; ++i) ASSERT_TRUE(table_->Put(NthKey(2'000'000 + i), {kStranger, 1}));
+      for (uint64_t i = 0; i < 3000; ++i)
+        ASSERT_TRUE(table_->Put(NthKey(2'000'000 + i), {kStranger, 1}));
       for (uint64_t i = 0; i < 3000; ++i) ASSERT_TRUE(table_->Erase(NthKey(2'000'000 + i)));
     }));
   }

@@ -16,12 +16,14 @@
 namespace eoib {
 
 struct MacStore {
-  // The stash holds entries that found no room in either bucket, even by moving others. It is nearly always empty. Half of it
-  // is reserved for entries that a step of resizing cannot place elsewhere.
+  // The stash holds entries that found no room in either bucket, even by moving others. It is
+  // nearly always empty. Half of it is reserved for entries that a step of resizing cannot place
+  // elsewhere.
   static constexpr size_t kStashBuckets = 16, kStashSlots = kStashBuckets * MacBucket::kSlots;
   static constexpr size_t kStashSlotsOfPut = kStashSlots / 2;
 
-  MacStore(uint64_t seed, size_t most_buckets, size_t most_groups) : hash(seed), memory(most_buckets), groups(most_groups) {}
+  MacStore(uint64_t seed, size_t most_buckets, size_t most_groups)
+      : hash(seed), memory(most_buckets), groups(most_groups) {}
 
   // For the writer.
   BucketMap map() const { return shape.Map(); }

@@ -7,21 +7,24 @@
 namespace eoib {
 namespace {
 
-constexpr size_t kMostBuckets = size_t{1} << 26;  // positions have 32 bits, and tags should be spread within a bucket
+// Positions have 32 bits, and tags should be spread within a bucket.
+constexpr size_t kMostBuckets = size_t{1} << 26;
 // Address space for more slots than the emptiest table has for as many entries before it shrinks.
 constexpr size_t kSlotsPerEntry = 2;
 
-// With so many buckets or more, a key that finds no place in a half-empty table collides with others at the same few
-// positions, and growing would not separate them.
+// With this number of buckets or more, a key that finds no place in a half-empty table collides
+// with others at the same few positions, and growing would not separate them.
 constexpr uint32_t kManyBuckets = 1024;
 
 size_t MostBuckets(size_t most_entries) {
-  return std::clamp<size_t>(most_entries / MacBucket::kSlots * kSlotsPerEntry, MacResizer::kLeastBuckets, kMostBuckets);
+  return std::clamp<size_t>(most_entries / MacBucket::kSlots * kSlotsPerEntry,
+                            MacResizer::kLeastBuckets, kMostBuckets);
 }
 
 }  // namespace
 
-MacTable::MacTable(const Options& options) : store_(options.seed, MostBuckets(options.most_entries), options.most_entries) {}
+MacTable::MacTable(const Options& options)
+    : store_(options.seed, MostBuckets(options.most_entries), options.most_entries) {}
 
 bool MacTable::Put(FdbKey key, const MacEntry& entry) {
   EOIB_DCHECK(key.packed() >> 60 == 0);
@@ -33,8 +36,10 @@ bool MacTable::Put(FdbKey key, const MacEntry& entry) {
     return true;
   }
   while (!placement_.Insert(record, 0)) {
-    // A table of few buckets may have no place for a key even if it is far from full. More buckets help.
-    const bool should_grow = store_.map().high < kManyBuckets || size() > size_t{store_.map().high} * MacBucket::kSlots / 2;
+    // A table of few buckets may have no place for a key even if it is far from full. More buckets
+    // help.
+    const bool should_grow = store_.map().high < kManyBuckets ||
+                             size() > size_t{store_.map().high} * MacBucket::kSlots / 2;
     if (should_grow && resizer_.GrowNow()) continue;
     if (!placement_.Insert(record, MacStore::kStashSlotsOfPut)) return false;
     break;
@@ -52,7 +57,8 @@ bool MacTable::Erase(FdbKey key) {
   // The freed slot lets an entry that is away return to its home bucket.
   const uint32_t position = store_.hash.Position(key);
   const bool was_home = store_.BucketAt(position) == there.bucket;
-  if (!placement_.IsStash(there.bucket)) placement_.BringHome(was_home ? position : store_.hash.Detour(position));
+  if (!placement_.IsStash(there.bucket))
+    placement_.BringHome(was_home ? position : store_.hash.Detour(position));
   if (store_.stashed() != 0) placement_.EmptyStash();
   resizer_.ResizeIfDue();
   return true;
@@ -103,7 +109,8 @@ bool MacTable::FindNext(Cursor* cursor, size_t buckets, Predicate wanted, FdbKey
 
 size_t MacTable::memory_bytes() const {
   const size_t page = 4096;
-  const size_t buckets = size_t{store_.shape.high.load(std::memory_order_relaxed)} * sizeof(MacBucket);
+  const size_t buckets =
+      size_t{store_.shape.high.load(std::memory_order_relaxed)} * sizeof(MacBucket);
   return (buckets + page - 1) / page * page + sizeof(*this);
 }
 

@@ -15,16 +15,19 @@ size_t RandomBatch(std::mt19937* random) {
   return (*random)() % 2 == 0 ? MacLookup::kMostKeys : 1 + (*random)() % MacLookup::kMostKeys;
 }
 
-// Readers beside a writer that grows and shrinks the table by a factor of ten, moves entries between vPorts, and adds some
-// that stay. A reader always finds entries that were added before it began and stay, and never finds one that was never added.
+// Readers beside a writer that grows and shrinks the table by a factor of ten, moves entries
+// between vPorts, and adds some that stay. A reader always finds entries that were added before it
+// began and stay, and never finds one that was never added.
 TEST(MacTableReadersTest, ReadersAlwaysFindEntriesThatStay) {
   constexpr uint64_t kStaying = 4000, kPassing = 30000, kBatch = 64;
   const uint64_t seed = SeedForTest();
   MacTable table({.seed = SeedForTest()});
   const auto set_group = [&table](uint64_t group, uint64_t vport) {
-    return table.SetGroupVPort(FlushGroupId(static_cast<uint32_t>(group)), VPortId(static_cast<uint32_t>(vport)));
+    return table.SetGroupVPort(FlushGroupId(static_cast<uint32_t>(group)),
+                               VPortId(static_cast<uint32_t>(vport)));
   };
-  for (uint64_t i = 0; i < kStaying; ++i) ASSERT_TRUE(set_group(i, i) && set_group(kStaying + i, 10'000'000 + i));
+  for (uint64_t i = 0; i < kStaying; ++i)
+    ASSERT_TRUE(set_group(i, i) && set_group(kStaying + i, 10'000'000 + i));
   const auto passing = [](uint64_t i) { return NthKey(1'000'000 + i); };
   std::atomic<uint64_t> staying{0};
   std::atomic<bool> stop{false};
@@ -52,13 +55,16 @@ TEST(MacTableReadersTest, ReadersAlwaysFindEntriesThatStay) {
       }
       for (size_t i = 0; i < count; ++i) {
         const VPortId moved(static_cast<uint32_t>(which[i] + 10'000'000));
-        const bool right = which[i] >= 2'000'000 ? found[i].IsNone() : found[i] == vports[i] || found[i] == moved;
+        const bool right =
+            which[i] >= 2'000'000 ? found[i].IsNone() : found[i] == vports[i] || found[i] == moved;
         if (!right) {
-          ADD_FAILURE() << which[i] << " is behind " << found[i].value() << "; EOIB_TEST_SEED=" << seed;
+          ADD_FAILURE() << which[i] << " is behind " << found[i].value()
+                        << "; EOIB_TEST_SEED=" << seed;
           return;
         }
       }
-      table.Touch(batch, {vports.data(), count}, static_cast<uint16_t>(1 + random() % 3), absl::MakeSpan(stale));
+      table.Touch(batch, {vports.data(), count}, static_cast<uint16_t>(1 + random() % 3),
+                  absl::MakeSpan(stale));
       MacEntry entry;
       if (which[0] < 2'000'000 && !table.Get(keys[0], &entry)) {
         ADD_FAILURE() << which[0] << " is lost; EOIB_TEST_SEED=" << seed;
@@ -85,7 +91,9 @@ TEST(MacTableReadersTest, ReadersAlwaysFindEntriesThatStay) {
       if (i % 16 == 0) add_staying();
       if (i % 4 != 0) continue;
       const uint64_t moved = random() % staying.load(std::memory_order_relaxed);
-      ASSERT_TRUE(table.Put(NthKey(moved), {FlushGroupId(static_cast<uint32_t>(moved + random() % 2 * kStaying)), 1}));
+      ASSERT_TRUE(
+          table.Put(NthKey(moved),
+                    {FlushGroupId(static_cast<uint32_t>(moved + random() % 2 * kStaying)), 1}));
     }
     for (uint64_t i = 0; i < kPassing; ++i) ASSERT_TRUE(table.Erase(passing(i)));
   }
@@ -95,8 +103,8 @@ TEST(MacTableReadersTest, ReadersAlwaysFindEntriesThatStay) {
   for (std::thread& reader : readers) reader.join();
 }
 
-// The writer gives a flush group's number to another vPort as soon as no entry has it, while readers look up its former
-// entries.
+// The writer gives a flush group's number to another vPort as soon as no entry has it, while
+// readers look up its former entries.
 TEST(MacTableReadersTest, ReadersDoNotConfuseReusedFlushGroups) {
   constexpr uint32_t kKeys = 64, kStrangers = 1'000'000;
   MacTable table({.seed = SeedForTest()});
@@ -111,7 +119,9 @@ TEST(MacTableReadersTest, ReadersDoNotConfuseReusedFlushGroups) {
   const auto read_stream = [&] {
     std::vector<VPortId> found(kKeys);
     while (!stop.load(std::memory_order_relaxed)) {
-      const size_t at_once = rounds.load(std::memory_order_relaxed) % 2 == 0 ? MacLookup::kMostKeys : MacLookup::kMostKeys / 2;
+      const size_t at_once = rounds.load(std::memory_order_relaxed) % 2 == 0
+                                 ? MacLookup::kMostKeys
+                                 : MacLookup::kMostKeys / 2;
       FindInStream(table, keys, at_once, AgeLimit(), found.data());
       for (uint32_t i = 0; i < kKeys; ++i) {
         if (found[i] == VPortId(i)) continue;
@@ -128,8 +138,10 @@ TEST(MacTableReadersTest, ReadersDoNotConfuseReusedFlushGroups) {
     while (!stop.load(std::memory_order_relaxed)) {
       for (size_t at = 0; at < kKeys; at += at_once) {
         table.Find({keys.data() + at, at_once}, AgeLimit(), {found.data() + at, at_once});
-        const size_t wrong = table.Touch({keys.data() + at, at_once}, {vports.data() + at, at_once}, 2, absl::MakeSpan(stale));
-        if (wrong != 0 || !std::equal(found.begin() + at, found.begin() + at + at_once, vports.begin() + at)) {
+        const size_t wrong = table.Touch({keys.data() + at, at_once}, {vports.data() + at, at_once},
+                                         2, absl::MakeSpan(stale));
+        if (wrong != 0 ||
+            !std::equal(found.begin() + at, found.begin() + at + at_once, vports.begin() + at)) {
           ADD_FAILURE() << "key " << at << " is behind " << found[at].value();
           stop = true;
         }
@@ -155,17 +167,20 @@ TEST(MacTableReadersTest, ReadersDoNotConfuseReusedFlushGroups) {
   in_stream.join();
 }
 
-// If a reader pauses, much time may pass between the stages of its stream. Changes of the table meanwhile must not matter.
+// If a reader pauses, much time may pass between the stages of its stream. Changes of the table
+// meanwhile must not matter.
 TEST(MacTableReadersTest, LookupMayPauseWhileTheTableChanges) {
   MacTable table({.seed = SeedForTest()});
   constexpr uint64_t kKeys = 512;
   for (uint64_t i = 0; i < kKeys; ++i) {
-    ASSERT_TRUE(table.SetGroupVPort(FlushGroupId(static_cast<uint32_t>(i)), VPortId(static_cast<uint32_t>(i))));
+    ASSERT_TRUE(table.SetGroupVPort(FlushGroupId(static_cast<uint32_t>(i)),
+                                    VPortId(static_cast<uint32_t>(i))));
     ASSERT_TRUE(table.Put(NthKey(i), {FlushGroupId(static_cast<uint32_t>(i)), 1}));
   }
   std::mt19937 random(static_cast<uint32_t>(SeedForTest()));
   std::vector<FdbKey> keys;
-  for (uint64_t i = 0; i < kKeys; ++i) keys.push_back(i % 8 == 7 ? NthKey(5'000'000 + i) : NthKey(i));
+  for (uint64_t i = 0; i < kKeys; ++i)
+    keys.push_back(i % 8 == 7 ? NthKey(5'000'000 + i) : NthKey(i));
   uint64_t passing = 0;
   for (int round = 0; round < 40 / std::min(kSlowdown, 4); ++round) {
     std::vector<VPortId> found(kKeys);

@@ -37,12 +37,14 @@ class MacTablePeer {
   // Write-protects the buckets, so that a store to one crashes.
   void Protect(bool read_only) {
     const size_t bytes = buckets() * sizeof(MacBucket);
-    ASSERT_EQ(mprotect(table_->store_.memory.buckets(), bytes, read_only ? PROT_READ : PROT_READ | PROT_WRITE), 0);
+    ASSERT_EQ(mprotect(table_->store_.memory.buckets(), bytes,
+                       read_only ? PROT_READ : PROT_READ | PROT_WRITE),
+              0);
   }
   // A growing table initialises added buckets only when it reaches them.
   bool IsInUse(uint32_t index) const {
-    return !table_->resizer_.IsResizing() || !table_->resizer_.is_growing_ || index < table_->store_.map().low ||
-           index >= table_->resizer_.initialised_from_;
+    return !table_->resizer_.IsResizing() || !table_->resizer_.is_growing_ ||
+           index < table_->store_.map().low || index >= table_->resizer_.initialised_from_;
   }
   uint32_t stashed() const { return table_->store_.stashed(); }
   bool IsResizing() const { return table_->resizer_.IsResizing(); }
@@ -54,16 +56,19 @@ class MacTablePeer {
     for (unsigned char in_core : pages) resident += (in_core & 1) * page;
     return resident;
   }
-  // Checks that every entry is where a lookup finds it, and that exactly the tags with entries away from home are marked.
+  // Checks that every entry is where a lookup finds it, and that exactly the tags with entries away
+  // from home are marked.
   std::string Fault() const {
     for (uint32_t i = 0; i < buckets(); ++i) {
       const MacBucket& bucket = table_->store_.memory.buckets()[i];
       if (!IsInUse(i)) continue;
-      if ((bucket.Head() & MacBucket::kStable) == 0) return absl::StrCat("bucket ", i, " is not stable");
+      if ((bucket.Head() & MacBucket::kStable) == 0)
+        return absl::StrCat("bucket ", i, " is not stable");
       for (int slot = 0; slot < MacBucket::kSlots; ++slot) {
         const uint64_t key = bucket.Key(slot);
         if (key == MacBucket::kNoKey) continue;
-        if (table_->placement_.Locate(key).bucket != &bucket) return absl::StrCat("lost in bucket ", i);
+        if (table_->placement_.Locate(key).bucket != &bucket)
+          return absl::StrCat("lost in bucket ", i);
       }
     }
     std::map<const MacBucket*, uint32_t> marks;
@@ -75,7 +80,8 @@ class MacTablePeer {
       const MacBucket* const bucket = table_->store_.memory.buckets() + i;
       if (!IsInUse(i)) continue;
       const auto expected = marks.find(bucket);
-      if (bucket->Marks() != (expected == marks.end() ? 0 : expected->second)) return absl::StrCat("marks of bucket ", i);
+      if (bucket->Marks() != (expected == marks.end() ? 0 : expected->second))
+        return absl::StrCat("marks of bucket ", i);
     }
     return "";
   }
@@ -104,19 +110,22 @@ size_t EraseIf(MacTable* table, MacTable::Predicate condemned) {
   return erased;
 }
 
-// Random operations against std::map. Its functions return a description of the first fault, or an empty string.
+// Random operations against std::map. Its functions return a description of the first fault, or an
+// empty string.
 class ModelRun {
  public:
   ModelRun(MacTable* table, uint64_t seed) : table_(table), random_(seed) {
     for (uint32_t group = 0; group < kGroups; ++group) EXPECT_EQ(MoveGroup(group), "");
   }
 
-  // Runs `steps` operations on `universe` keys, `puts` in a hundred of them adding, then compares everything.
+  // Runs `steps` operations on `universe` keys, `puts` in a hundred of them adding, then compares
+  // everything.
   std::string Run(int steps, uint64_t universe, uint32_t puts) {
     universe_ = universe;
     for (int step = 0; step < steps; ++step) {
       const std::string wrong = Step(puts);
-      if (!wrong.empty()) return absl::StrCat(wrong, " at step ", step, ", ", model_.size(), " entries");
+      if (!wrong.empty())
+        return absl::StrCat(wrong, " at step ", step, ", ", model_.size(), " entries");
     }
     return Compare();
   }
@@ -130,19 +139,22 @@ class ModelRun {
     const auto visit = [&](FdbKey key, const MacEntry& entry) {
       ++visited;
       const auto row = model_.find(key);
-      if (row == model_.end() || !Same(entry, row->second)) wrong = absl::StrCat("visited another ", key.ToString());
+      if (row == model_.end() || !Same(entry, row->second))
+        wrong = absl::StrCat("visited another ", key.ToString());
     };
     for (MacTable::Cursor cursor = 0; table_->VisitNext(&cursor, 1024, visit);) {
     }
     if (!wrong.empty()) return wrong;
-    if (visited != model_.size() || table_->size() != model_.size()) return absl::StrCat("visited ", visited);
+    if (visited != model_.size() || table_->size() != model_.size())
+      return absl::StrCat("visited ", visited);
     return MacTablePeer(table_).Fault();
   }
   const std::map<FdbKey, MacEntry>& model() const { return model_; }
 
  private:
   static bool Same(const MacEntry& a, const MacEntry& b) {
-    return a.group == b.group && a.last_seen == b.last_seen && a.origin == b.origin && a.pinned == b.pinned;
+    return a.group == b.group && a.last_seen == b.last_seen && a.origin == b.origin &&
+           a.pinned == b.pinned;
   }
   FdbKey RandomKey() { return NthKey(random_() % universe_); }
   uint16_t RandomTick() { return static_cast<uint16_t>(1 + random_() % 100); }
@@ -151,14 +163,17 @@ class ModelRun {
     const uint32_t dice = random_() % 128;
     if (dice < 100) return dice < puts ? Put() : Erase();
     if (dice < 119) return Get();
-    if (dice < 123) return CompareFind(RandomKeys(), {RandomTick(), static_cast<uint16_t>(random_() % 100)});
+    if (dice < 123)
+      return CompareFind(RandomKeys(), {RandomTick(), static_cast<uint16_t>(random_() % 100)});
     if (dice < 127) return Touch();
     return random_() % 256 == 0 ? EraseSome() : MoveGroup(random_() % kGroups);
   }
   std::string Put() {
     const FdbKey key = RandomKey();
-    MacEntry entry{FlushGroupId(random_() % kGroups), RandomTick(), static_cast<FdbOrigin>(random_() % 5), random_() % 2 == 0};
-    if (!table_->Put(key, entry)) return model_.count(key) == 0 && table_->size() > most_ ? "" : "no room";
+    MacEntry entry{FlushGroupId(random_() % kGroups), RandomTick(),
+                   static_cast<FdbOrigin>(random_() % 5), random_() % 2 == 0};
+    if (!table_->Put(key, entry))
+      return model_.count(key) == 0 && table_->size() > most_ ? "" : "no room";
     if (!entry.Ages()) entry.last_seen = 0;
     model_[key] = entry;
     return "";
@@ -191,8 +206,10 @@ class ModelRun {
     }
     for (size_t i = 0; i < keys.size(); ++i) {
       const auto row = model_.find(keys[i]);
-      const bool live = row != model_.end() && (row->second.last_seen == 0 || limit.now - row->second.last_seen <= limit.most);
-      if (found[i] != (live ? VPortOf(row->second) : VPortId::None())) return absl::StrCat("find ", keys[i].ToString());
+      const bool live = row != model_.end() && (row->second.last_seen == 0 ||
+                                                limit.now - row->second.last_seen <= limit.most);
+      if (found[i] != (live ? VPortOf(row->second) : VPortId::None()))
+        return absl::StrCat("find ", keys[i].ToString());
     }
     return "";
   }
@@ -216,15 +233,22 @@ class ModelRun {
   std::string EraseSome() {
     const FlushGroupId gone(random_() % kGroups);
     const uint16_t tick = RandomTick();
-    const auto condemned = [&](const MacEntry& entry) { return entry.group == gone && entry.last_seen == tick; };
-    const size_t erased = EraseIf(table_, [&](FdbKey, const MacEntry& entry) { return condemned(entry); });
-    return erased == std::erase_if(model_, [&](const auto& row) { return condemned(row.second); }) ? "" : "erase if";
+    const auto condemned = [&](const MacEntry& entry) {
+      return entry.group == gone && entry.last_seen == tick;
+    };
+    const size_t erased =
+        EraseIf(table_, [&](FdbKey, const MacEntry& entry) { return condemned(entry); });
+    return erased == std::erase_if(model_, [&](const auto& row) { return condemned(row.second); })
+               ? ""
+               : "erase if";
   }
 
-  // Moves all entries of a flush group to another vPort, perhaps one that another flush group has too.
+  // Moves all entries of a flush group to another vPort, perhaps one that another flush group has
+  // too.
   std::string MoveGroup(uint32_t group) {
     vports_[group] = RandomVPort();
-    return table_->SetGroupVPort(FlushGroupId(group), vports_[group]) ? "" : "no memory for a group";
+    return table_->SetGroupVPort(FlushGroupId(group), vports_[group]) ? ""
+                                                                      : "no memory for a group";
   }
   VPortId RandomVPort() { return VPortId(1'000'000 + random_() % 9); }
   VPortId VPortOf(const MacEntry& entry) const { return vports_[entry.group.value()]; }
@@ -240,8 +264,8 @@ class ModelRun {
   size_t most_ = ~size_t{0};  // entries above which a Put may find no room
 };
 
-// A million operations, from an empty table to tens of thousands of entries and back, and at sizes between. So the table
-// passes through every load factor, growing and shrinking.
+// A million operations, from an empty table to tens of thousands of entries and back, and at sizes
+// between. So the table passes through every load factor, growing and shrinking.
 TEST(MacTableTest, BehavesAsAMap) {
   const uint64_t seed = SeedForTest();
   MacTable table({.seed = SeedForTest()});
@@ -250,10 +274,12 @@ TEST(MacTableTest, BehavesAsAMap) {
     int steps;
     uint64_t universe;
     uint32_t puts;
-  } kPhases[] = {{20000, 12, 50},    {60000, 300, 60},    {60000, 300, 40},    {200000, 40000, 90}, {120000, 40000, 50},
-                 {20000, 40000, 30}, {200000, 40000, 97}, {220000, 40000, 12}, {60000, 3000, 50},   {40000, 3000, 5}};
+  } kPhases[] = {{20000, 12, 50},     {60000, 300, 60},   {60000, 300, 40},    {200000, 40000, 90},
+                 {120000, 40000, 50}, {20000, 40000, 30}, {200000, 40000, 97}, {220000, 40000, 12},
+                 {60000, 3000, 50},   {40000, 3000, 5}};
   for (const auto& phase : kPhases) {
-    ASSERT_EQ(run.Run(phase.steps / kSlowdown, phase.universe, phase.puts), "") << "EOIB_TEST_SEED=" << seed;
+    ASSERT_EQ(run.Run(phase.steps / kSlowdown, phase.universe, phase.puts), "")
+        << "EOIB_TEST_SEED=" << seed;
   }
 }
 
@@ -330,12 +356,14 @@ TEST(MacTableTest, BytesPerEntryAtEverySize) {
   double most = 0;
   for (uint64_t i = 1; i <= kEntries; ++i) {
     ASSERT_TRUE(table.Put(NthKey(i), {FlushGroupId(1), 1}));
-    if (i >= 1000 && i % 16 == 0) most = std::max(most, static_cast<double>(table.memory_bytes()) / static_cast<double>(i));
+    if (i >= 1000 && i % 16 == 0)
+      most = std::max(most, static_cast<double>(table.memory_bytes()) / static_cast<double>(i));
   }
   EXPECT_LE(most, 35) << "a thousand entries pay for the table itself, too";
   for (uint64_t i = kEntries; i > 1000; --i) {
     ASSERT_TRUE(table.Erase(NthKey(i)));
-    if (i % 16 == 0) most = std::max(most, static_cast<double>(table.memory_bytes()) / static_cast<double>(i));
+    if (i % 16 == 0)
+      most = std::max(most, static_cast<double>(table.memory_bytes()) / static_cast<double>(i));
   }
   EXPECT_LE(most, 40);
   RecordProperty("most_bytes_an_entry", absl::StrCat(most));
@@ -347,8 +375,10 @@ TEST(MacTableTest, GivesMemoryBack) {
   for (uint64_t i = 0; i < kEntries; ++i) ASSERT_TRUE(table.Put(NthKey(i), {FlushGroupId(1), 1}));
   const size_t before = MacTablePeer(&table).ResidentBytes();
   EXPECT_GE(before, kEntries * 16);
-  EXPECT_EQ(EraseIf(&table, [](FdbKey key, const MacEntry&) { return key.mac().ToUint64() % 64 != 0; }) + table.size(),
-            kEntries);
+  EXPECT_EQ(
+      EraseIf(&table, [](FdbKey key, const MacEntry&) { return key.mac().ToUint64() % 64 != 0; }) +
+          table.size(),
+      kEntries);
   while (MacTablePeer(&table).IsResizing() || table.memory_bytes() > before / 10) {
     ASSERT_TRUE(table.Put(NthKey(0), {FlushGroupId(1), 1}));
     ASSERT_TRUE(table.Erase(NthKey(0)));  // each change processes some more buckets
@@ -365,8 +395,9 @@ TEST(MacTableTest, CursorVisitsEachEntryOnce) {
     std::map<FdbKey, int> met;
     MacTable::Cursor cursor = 0;
     uint64_t other = grow ? 0 : 20000;
-    while (table.VisitNext(&cursor, 1 + random() % 3,
-                           [&](FdbKey key, const MacEntry& entry) { met[key] += entry.group == FlushGroupId(7); })) {
+    while (table.VisitNext(&cursor, 1 + random() % 3, [&](FdbKey key, const MacEntry& entry) {
+      met[key] += entry.group == FlushGroupId(7);
+    })) {
       for (int i = 0; i < 40; ++i) {
         if (grow && other < 20000) {
           ASSERT_TRUE(table.Put(NthKey(2000 + other++), {FlushGroupId(8), 1}));
@@ -377,25 +408,29 @@ TEST(MacTableTest, CursorVisitsEachEntryOnce) {
     }
     for (uint64_t i = 0; i < 2000; ++i)
       ASSERT_EQ(met[NthKey(i)], 1) << NthKey(i).ToString() << (grow ? " growing" : " shrinking");
-    for (; grow && other < 20000; ++other) ASSERT_TRUE(table.Put(NthKey(2000 + other), {FlushGroupId(8), 1}));
+    for (; grow && other < 20000; ++other)
+      ASSERT_TRUE(table.Put(NthKey(2000 + other), {FlushGroupId(8), 1}));
   }
 }
 
 TEST(MacTableTest, FindNextFindsAnEntryOfAFlushGroup) {
   MacTable table({.seed = SeedForTest()});
   ASSERT_TRUE(table.SetGroupVPort(FlushGroupId(1), VPortId(1)));
-  for (uint64_t i = 0; i < 5000; ++i) ASSERT_TRUE(table.Put(NthKey(i), {FlushGroupId(i % 100 == 0), 1}));
+  for (uint64_t i = 0; i < 5000; ++i)
+    ASSERT_TRUE(table.Put(NthKey(i), {FlushGroupId(i % 100 == 0), 1}));
   MacTable::Cursor cursor = 0;
   FdbKey key;
   for (int i = 0; i < 50; ++i) {
     while (!table.FindNext(
-        &cursor, 64, [](FdbKey, const MacEntry& entry) { return entry.group == FlushGroupId(1); }, &key)) {
+        &cursor, 64, [](FdbKey, const MacEntry& entry) { return entry.group == FlushGroupId(1); },
+        &key)) {
     }
     ASSERT_EQ(Find(table, key), VPortId(1));
     ASSERT_TRUE(table.Erase(key));
   }
   EXPECT_FALSE(table.FindNext(
-      &cursor, 10000, [](FdbKey, const MacEntry& entry) { return entry.group == FlushGroupId(1); }, &key));
+      &cursor, 10000, [](FdbKey, const MacEntry& entry) { return entry.group == FlushGroupId(1); },
+      &key));
 }
 
 // By the time a reader marks a learned entry as seen, a static one may be in its place.
@@ -429,8 +464,8 @@ TEST(BucketMapTest, RangesMatchTheIndex) {
   }
 }
 
-// MACs come in runs, and the same run in each of many VLANs. Buckets of four must overflow as with random keys: at 2.8 keys a
-// bucket, 9.1 in a hundred do not fit.
+// MACs come in runs, and the same run in each of many VLANs. Buckets of four must overflow as with
+// random keys: at 2.8 keys a bucket, 9.1 in a hundred do not fit.
 TEST(KeyHashTest, ConsecutiveKeysSpreadLikeRandomOnes) {
   constexpr uint64_t kKeys = 40000, kBuckets = kKeys * 10 / 28;
   const struct {
@@ -440,16 +475,19 @@ TEST(KeyHashTest, ConsecutiveKeysSpreadLikeRandomOnes) {
       {"consecutive", [](uint64_t i) { return 0x0200'0000'0000 + i; }},
       {"every 256th", [](uint64_t i) { return 0x5254'0000'0000 + i * 256; }},
       {"consecutive vendors", [](uint64_t i) { return 0x0200'0000'0001 + (i << 24); }},
-      {"all VLANs of a few MACs", [](uint64_t i) { return (i % 4096) << 48 | (0x0200'0000'0000 + i / 4096); }},
+      {"all VLANs of a few MACs",
+       [](uint64_t i) { return (i % 4096) << 48 | (0x0200'0000'0000 + i / 4096); }},
   };
   for (const auto& row : kRows) {
     for (uint64_t seed = 0; seed < 8; ++seed) {
       const KeyHash hash(SeedForTest() + seed);
       std::vector<int> load(kBuckets);
-      for (uint64_t i = 0; i < kKeys; ++i) ++load[BucketMap::At(hash.Position(row.key(i)), kBuckets)];
+      for (uint64_t i = 0; i < kKeys; ++i)
+        ++load[BucketMap::At(hash.Position(row.key(i)), kBuckets)];
       uint64_t over = 0;
       for (int keys : load) over += keys > 4 ? keys - 4 : 0;
-      EXPECT_NEAR(static_cast<double>(over) / kKeys, 0.091, 0.012) << row.description << " with seed " << SeedForTest() + seed;
+      EXPECT_NEAR(static_cast<double>(over) / kKeys, 0.091, 0.012)
+          << row.description << " with seed " << SeedForTest() + seed;
     }
   }
 }

@@ -13,7 +13,8 @@
 namespace eoib {
 
 #if defined(EOIB_SANITIZE_THREAD) || defined(EOIB_SANITIZE_ADDRESS)
-inline constexpr int kSlowdown = 10;  // operations take ten times as long under sanitizers, so do a tenth of them
+// Operations take ten times as long under sanitizers, so do a tenth of them.
+inline constexpr int kSlowdown = 10;
 #else
 inline constexpr int kSlowdown = 1;
 #endif
@@ -30,7 +31,8 @@ inline VPortId Find(const MacTable& table, FdbKey key) {
 }
 
 // Like Find, but through a stream of batches of `at_once` keys.
-inline void FindInStream(const MacTable& table, absl::Span<const FdbKey> keys, size_t at_once, AgeLimit limit, VPortId* out) {
+inline void FindInStream(const MacTable& table, absl::Span<const FdbKey> keys, size_t at_once,
+                         AgeLimit limit, VPortId* out) {
   MacLookup lookup(&table);
   for (size_t at = 0; at < keys.size(); at += at_once) {
     const size_t count = std::min(at_once, keys.size() - at);

@@ -1,4 +1,5 @@
-// MacView: the shape of a MAC table as a reader saw it, and what a reader needs to look into the buckets.
+// MacView: the shape of a MAC table as a reader saw it, and what a reader needs to look into the
+// buckets.
 #ifndef EOIB_FDB_MAC_VIEW_H_
 #define EOIB_FDB_MAC_VIEW_H_
 
@@ -17,11 +18,14 @@ struct alignas(64) MacShape {
   // In the low half of the version: the fields are being changed for a resizing to begin or end.
   static constexpr uint64_t kReshaping = 0xffff'ffff;
 
-  std::atomic<uint64_t> version{0};  // number of the resizing 32 bits, of its step 31, step under way 1
+  // Number of the resizing 32 bits, of its step 31, step under way 1.
+  std::atomic<uint64_t> version{0};
   std::atomic<uint32_t> low{1}, high{1};
   std::atomic<uint64_t> cutoff{BucketMap::kEnd};
-  std::atomic<uint64_t> step_from{BucketMap::kEnd}, step_to{BucketMap::kEnd};  // of the last step: from which cutoff to which
-  std::atomic<uint32_t> stashed{0};                                            // entries in the stash
+  // Of the last step: from which cutoff to which.
+  std::atomic<uint64_t> step_from{BucketMap::kEnd}, step_to{BucketMap::kEnd};
+  // Entries in the stash.
+  std::atomic<uint32_t> stashed{0};
 
   // True if no step was under way at `before`, and none began since. For readers, after they read.
   bool IsStillAt(uint64_t before) const {
@@ -32,12 +36,14 @@ struct alignas(64) MacShape {
     return before >> 32 == after >> 32 && (before & kReshaping) != kReshaping;
   }
   BucketMap Map() const {
-    return {low.load(std::memory_order_relaxed), high.load(std::memory_order_relaxed), cutoff.load(std::memory_order_relaxed)};
+    return {low.load(std::memory_order_relaxed), high.load(std::memory_order_relaxed),
+            cutoff.load(std::memory_order_relaxed)};
   }
 };
 
-// A reader's copy of the shape, taken before it looks into buckets. If its fields are of different moments, the reader looks
-// into wrong buckets; keys that it finds there are right all the same, and it checks misses (MacReader::IsMissFinal).
+// A reader's copy of the shape, taken before it looks into buckets. If its fields are of different
+// moments, the reader looks into wrong buckets; keys that it finds there are right all the same,
+// and it checks misses (MacReader::IsMissFinal).
 struct MacView {
   const MacBucket* buckets;
   FlushGroupVPorts::Reader groups;
@@ -46,8 +52,10 @@ struct MacView {
   BucketMap map;
   uint64_t version, step_from;
 
-  static MacView Of(const MacBucket* buckets, FlushGroupVPorts::Reader groups, const KeyHash* hash, const MacShape* shape) {
-    MacView view{buckets, groups, hash, shape, {}, shape->version.load(std::memory_order_acquire), 0};
+  static MacView Of(const MacBucket* buckets, FlushGroupVPorts::Reader groups, const KeyHash* hash,
+                    const MacShape* shape) {
+    MacView view{buckets, groups, hash, shape, {}, shape->version.load(std::memory_order_acquire),
+                 0};
     view.map = shape->Map();
     std::atomic_thread_fence(std::memory_order_acquire);
     view.step_from = shape->step_from.load(std::memory_order_acquire);
@@ -57,15 +65,15 @@ struct MacView {
   bool IsCurrent() const { return shape->version.load(std::memory_order_acquire) == version; }
 };
 
-// An entry older than `most` ticks at `now` has aged out. Ticks count modulo 2^16; an entry seen just after `now` was read is
-// young.
+// An entry older than `most` ticks at `now` has aged out. Ticks count modulo 2^16; an entry seen
+// just after `now` was read is young.
 struct AgeLimit {
   static constexpr uint16_t kNever = 0x7fff;
   uint16_t now = 0;
   uint16_t most = kNever;
 
-  // Ages above `most` up to kNever are over; larger ones lie in the future. One comparison does it, if shift is kNever - now
-  // and range is kNever - most.
+  // Ages above `most` up to kNever are over; larger ones lie in the future. One comparison does it,
+  // if shift is kNever - now and range is kNever - most.
   static bool IsOver(uint16_t seen, uint16_t shift, uint16_t range) {
     return (static_cast<uint16_t>(seen + shift) < range) & (seen != 0);
   }

@@ -16,14 +16,16 @@ MoveDamper::Mover* MoveDamper::Find(FdbKey key) {
   const std::unique_ptr<Set>& there = SetOf(key);
   if (there == nullptr) return nullptr;
   Set& set = *there;
-  const auto mover = std::find_if(set.begin(), set.end(), [key](const Mover& m) { return !m.IsFree() && m.key == key; });
+  const auto mover = std::find_if(set.begin(), set.end(),
+                                  [key](const Mover& m) { return !m.IsFree() && m.key == key; });
   return mover == set.end() ? nullptr : &*mover;
 }
 
 int MoveDamper::MovesWithin(const Mover& mover, absl::Time now) const {
   int moves = 0;
   for (int i = 1; i <= mover.count; ++i) {
-    moves += now - mover.times[static_cast<size_t>(mover.next + kMostMoves - i) % kMostMoves] < options_.window;
+    moves += now - mover.times[static_cast<size_t>(mover.next + kMostMoves - i) % kMostMoves] <
+             options_.window;
   }
   return moves;
 }
@@ -33,7 +35,8 @@ MoveDamper::Mover* MoveDamper::FindOrMake(FdbKey key, absl::Time now) {
   std::unique_ptr<Set>& there = SetOf(key);
   if (there == nullptr) there = std::make_unique<Set>();
   Set& set = *there;
-  // The mover with the fewest moves gives way: an attacker's many MACs must not push out one that moves often.
+  // The mover with the fewest moves gives way: an attacker's many MACs must not push out one that
+  // moves often.
   const auto least = [this, now](const Mover& a, const Mover& b) {
     return std::make_pair(MovesWithin(a, now), a.IsFree() ? absl::InfinitePast() : a.Last()) <
            std::make_pair(MovesWithin(b, now), b.IsFree() ? absl::InfinitePast() : b.Last());
@@ -50,8 +53,9 @@ void MoveDamper::Mover::Record(absl::Time now) {
   count = static_cast<uint8_t>(std::min(count + 1, kMostMoves));
 }
 
-// Updates the home of `mover`, which is about to move from `at` to `claimant`. Moves between local ports are not reported
-// here, so a local home takes its current port from the next move from or to a local port.
+// Updates the home of `mover`, which is about to move from `at` to `claimant`. Moves between local
+// ports are not reported here, so a local home takes its current port from the next move from or to
+// a local port.
 void MoveDamper::UpdateHome(Mover* mover, Place at, Place claimant, absl::Time now) const {
   if (mover->IsFree() || now - mover->Last() >= options_.window) mover->SetHome(at);
   if (!mover->home_is_local) return;
@@ -59,7 +63,8 @@ void MoveDamper::UpdateHome(Mover* mover, Place at, Place claimant, absl::Time n
   if (claimant.local) mover->SetHome(claimant);
 }
 
-// Whether two queue pairs are at one port (GID): those of an agent that restarted, or of two agents.
+// Whether two queue pairs are at one port (GID): those of an agent that restarted, or of two
+// agents.
 bool MoveDamper::IsOnePort(Place a, Place b) const {
   return gid_of_ && !a.local && !b.local && gid_of_(a.vport) == gid_of_(b.vport);
 }
@@ -81,18 +86,21 @@ MoveDamper::Judgement MoveDamper::OnMove(FdbKey key, Place at, Place claimant, a
   const Gid gid = gid_of_ ? gid_of_(blamed) : Gid::FromPrefixAndGuid(0, Guid(blamed.value()));
   if (!MayFreeze(gid)) return {Verdict::kHold, home};
   const bool for_a_time = options_.action == Action::kFreeze;
-  Freeze(key, {home.vport, blamed, gid, now, for_a_time ? now + options_.freeze : absl::InfiniteFuture()});
+  Freeze(key, {home.vport, blamed, gid, now,
+               for_a_time ? now + options_.freeze : absl::InfiniteFuture()});
   mover = {};
   return {Verdict::kFreeze, home};
 }
 
 bool MoveDamper::MayFreeze(const Gid& claimant) const {
   const auto held = frozen_by_.find(claimant);
-  return frozen_.size() < options_.most_frozen && (held == frozen_by_.end() || held->second < options_.most_frozen_per_gid);
+  return frozen_.size() < options_.most_frozen &&
+         (held == frozen_by_.end() || held->second < options_.most_frozen_per_gid);
 }
 
 void MoveDamper::Freeze(FdbKey key, const Frozen& frozen) {
-  // A MAC may be frozen again while it is still frozen; replace the record, and keep the counts per GID right.
+  // A MAC may be frozen again while it is still frozen; replace the record, and keep the counts per
+  // GID right.
   Thaw(key);
   frozen_.emplace(key, frozen);
   ++frozen_by_[frozen.claimant_gid];

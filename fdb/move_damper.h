@@ -1,7 +1,9 @@
-// MoveDamper: freezes MACs that move too often (RFC 7432 §15.1): a loop, a duplicate address, or an attacker.
+// MoveDamper: freezes MACs that move too often (RFC 7432 §15.1): a loop, a duplicate address, or an
+// attacker.
 //
-// README.md ("Moves") says where a MAC freezes, for how long, and what never freezes. Memory is bounded: if more MACs move than
-// are remembered, those with the fewest moves are forgotten first, and of these the ones that moved longest ago.
+// README.md ("Moves") says where a MAC freezes, for how long, and what never freezes. Memory is
+// bounded: if more MACs move than are remembered, those with the fewest moves are forgotten first,
+// and of these the ones that moved longest ago.
 #ifndef EOIB_FDB_MOVE_DAMPER_H_
 #define EOIB_FDB_MOVE_DAMPER_H_
 
@@ -34,7 +36,8 @@ class MoveDamper {
   static constexpr int kMostMoves = 8;
   struct Options {
     Action action = Action::kFreeze;
-    int moves = 5;                               // 2 to kMostMoves: the last of so many moves freezes the MAC...
+    // 2 to kMostMoves: the last of this number of moves freezes the MAC...
+    int moves = 5;
     absl::Duration window = absl::Seconds(180);  // ...if all are within this time
     absl::Duration freeze = absl::Seconds(180);
     size_t most_frozen = 1024;
@@ -66,10 +69,11 @@ class MoveDamper {
   using GidOf = std::function<Gid(VPortId)>;
 
   // Without `gid_of` each vPort counts as a separate GID.
-  explicit MoveDamper(const Options& options, GidOf gid_of = nullptr) : options_(options), gid_of_(std::move(gid_of)) {}
+  explicit MoveDamper(const Options& options, GidOf gid_of = nullptr)
+      : options_(options), gid_of_(std::move(gid_of)) {}
 
-  // `key`, which is at `at`, was heard from `claimant`. Returns whether it may move. Moves between two vPorts of one GID are
-  // not counted.
+  // `key`, which is at `at`, was heard from `claimant`. Returns whether it may move. Moves between
+  // two vPorts of one GID are not counted.
   Judgement OnMove(FdbKey key, Place at, Place claimant, absl::Time now);
   // `vport` left, or its MACs were flushed: it is no longer the home of any MAC.
   void ForgetHome(VPortId vport);
@@ -80,8 +84,8 @@ class MoveDamper {
   // The MACs whose freeze is over; the caller thaws them.
   std::vector<FdbKey> Due(absl::Time now) const;
   const absl::flat_hash_map<FdbKey, Frozen>& frozen() const { return frozen_; }
-  // Calls `visit` on the vPorts that a later answer may name: homes of MACs that moved within the window, and claimants of
-  // frozen ones. May visit a vPort more than once.
+  // Calls `visit` on the vPorts that a later answer may name: homes of MACs that moved within the
+  // window, and claimants of frozen ones. May visit a vPort more than once.
   void VisitVPorts(absl::Time now, absl::FunctionRef<void(VPortId)> visit) const;
   const Options& options() const { return options_; }
   // MACs that are frozen stay so, for the time that was said before.
@@ -99,7 +103,9 @@ class MoveDamper {
 
     bool IsFree() const { return home.IsNone(); }
     Place Home() const { return {home, home_is_local}; }
-    absl::Time Last() const { return times[static_cast<size_t>(next + kMostMoves - 1) % kMostMoves]; }
+    absl::Time Last() const {
+      return times[static_cast<size_t>(next + kMostMoves - 1) % kMostMoves];
+    }
     void SetHome(Place place) { home = place.vport, home_is_local = place.local; }
     void Record(absl::Time now);
   };
@@ -118,7 +124,8 @@ class MoveDamper {
 
   Options options_;
   const GidOf gid_of_;
-  std::vector<std::unique_ptr<Set>> movers_;  // kSets, from the first move on; null: no move in that set
+  // kSets, from the first move on; null: no move in that set.
+  std::vector<std::unique_ptr<Set>> movers_;
   absl::flat_hash_map<FdbKey, Frozen> frozen_;
   absl::flat_hash_map<Gid, size_t> frozen_by_;  // number of frozen MACs by claimant GID
 };

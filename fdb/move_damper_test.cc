@@ -22,7 +22,8 @@ const Place kPort{VPortId(5), /*local=*/true}, kOtherPort{VPortId(6), /*local=*/
 
 class MoveDamperTest : public testing::Test {
  protected:
-  // `key` starts at the first place and is then heard at the others in turn, one second apart. Returns the last judgement.
+  // `key` starts at the first place and is then heard at the others in turn, one second apart.
+  // Returns the last judgement.
   MoveDamper::Judgement Hear(FdbKey key, const std::vector<Place>& places) {
     MoveDamper::Judgement judged{};
     Place at = places[0];
@@ -58,13 +59,15 @@ TEST_F(MoveDamperTest, ForgetsMacsWithFewestMoves) {
   ExpectFrozen(damper_.OnMove(Key(7), kA2, kA1, now()), kV);
 }
 
-// ---- Home -------------------------------------------------------------------------------------------------------------
+// ---- Home ---------------------------------------------------------------------------------------
 
-// Two attackers choose which of them has the MAC when its station speaks, so the origin of the fifth move proves nothing.
+// Two attackers choose which of them has the MAC when its station speaks, so the origin of the
+// fifth move proves nothing.
 TEST_F(MoveDamperTest, MacFreezesAtItsHome) {
   ExpectFrozen(Hear(Key(1), {kV, kA1, kA2, kA1, kA2, kV}), kV);
   EXPECT_EQ(damper_.frozen().at(Key(1)).at, kV.vport);
-  EXPECT_EQ(damper_.frozen().at(Key(1)).claimant, kA2.vport) << "and not its station, which took it back";
+  EXPECT_EQ(damper_.frozen().at(Key(1)).claimant, kA2.vport)
+      << "and not its station, which took it back";
   ExpectFrozen(Hear(Key(2), {kV, kA1, kA2, kA1, kA2, kA1}), kV);
   EXPECT_EQ(damper_.frozen().at(Key(2)).claimant, kA1.vport);
   ExpectFrozen(Hear(Key(3), {kPort, kA1, kA2, kA1, kA2, kPort}), kPort);
@@ -74,7 +77,8 @@ TEST_F(MoveDamperTest, MacFreezesAtItsHome) {
 TEST_F(MoveDamperTest, HomeIsWhereMacStayedAWholeWindow) {
   Hear(Key(1), {kV, kA1, kB});
   now_ += absl::Seconds(178);
-  ExpectFrozen(Hear(Key(1), {kB, kA1, kA2, kA1, kA2, kA1}), kV);  // B had it for a second less than the window
+  // B had it for a second less than the window.
+  ExpectFrozen(Hear(Key(1), {kB, kA1, kA2, kA1, kA2, kA1}), kV);
   Hear(Key(2), {kV, kB});
   now_ += absl::Seconds(179);
   ExpectFrozen(Hear(Key(2), {kB, kA1, kA2, kA1, kA2, kA1}), kB);
@@ -82,7 +86,8 @@ TEST_F(MoveDamperTest, HomeIsWhereMacStayedAWholeWindow) {
 
 // A move that is only reported must not change the home.
 TEST_F(MoveDamperTest, WarningKeepsTheHome) {
-  EXPECT_EQ(Hear(Key(1), {kV, kA1, kA2, kA1, kA2, kPort}).verdict, Verdict::kWarn) << "a local station speaks";
+  EXPECT_EQ(Hear(Key(1), {kV, kA1, kA2, kA1, kA2, kPort}).verdict, Verdict::kWarn)
+      << "a local station speaks";
   ExpectFrozen(Hear(Key(1), {kPort, kA1, kA2, kA1, kA2, kA1}), kV);
 }
 
@@ -100,7 +105,8 @@ TEST_F(MoveDamperTest, StationIsNotFrozenAwayFromItsOwnPort) {
 TEST_F(MoveDamperTest, VPortThatLeftIsNoHome) {
   Hear(Key(1), {kV, kA1, kA2, kA1});
   damper_.ForgetHome(kV.vport);
-  EXPECT_EQ(Hear(Key(1), {kA1, kA2, kA1, kA2, kA1}).verdict, Verdict::kMove) << "the count starts again";
+  EXPECT_EQ(Hear(Key(1), {kA1, kA2, kA1, kA2, kA1}).verdict, Verdict::kMove)
+      << "the count starts again";
   ExpectFrozen(Hear(Key(1), {kA1, kA2}), kA1);
 }
 
@@ -116,15 +122,18 @@ TEST_F(MoveDamperTest, VisitsHomesAndClaimants) {
 
 // An agent that restarts comes back with another queue pair at the same port.
 TEST(MoveDamperPortTest, MovesInsideAPortAreNotCounted) {
-  const auto gid_of = [](VPortId vport) { return Gid::FromPrefixAndGuid(0, Guid(vport == kV.vport ? 1 : 2)); };
+  const auto gid_of = [](VPortId vport) {
+    return Gid::FromPrefixAndGuid(0, Guid(vport == kV.vport ? 1 : 2));
+  };
   MoveDamper damper({.moves = 2}, gid_of);
   const absl::Time now = absl::FromUnixSeconds(1000);
-  for (int i = 0; i < 20; ++i) EXPECT_EQ(damper.OnMove(Key(1), kA1, kA2, now).verdict, Verdict::kMove);
+  for (int i = 0; i < 20; ++i)
+    EXPECT_EQ(damper.OnMove(Key(1), kA1, kA2, now).verdict, Verdict::kMove);
   EXPECT_EQ(damper.OnMove(Key(1), kA1, kV, now).verdict, Verdict::kMove);
   EXPECT_EQ(damper.OnMove(Key(1), kV, kA2, now).verdict, Verdict::kFreeze);
 }
 
-// ---- How many ---------------------------------------------------------------------------------------------------------
+// ---- How many -----------------------------------------------------------------------------------
 
 TEST(MoveDamperLimitsTest, FrozenMacsAreLimited) {
   MoveDamper damper({.moves = 2, .most_frozen = 3});
@@ -133,7 +142,8 @@ TEST(MoveDamperLimitsTest, FrozenMacsAreLimited) {
     EXPECT_EQ(damper.OnMove(Key(i), kV, kA1, now).verdict, Verdict::kMove);
     for (int more = 0; more < (i < 3 ? 1 : 9); ++more) {
       const MoveDamper::Judgement judged = damper.OnMove(Key(i), kA1, kV, now);
-      EXPECT_EQ(judged.verdict, i < 3 ? Verdict::kFreeze : Verdict::kHold) << "it has to stay at home all the same";
+      EXPECT_EQ(judged.verdict, i < 3 ? Verdict::kFreeze : Verdict::kHold)
+          << "it has to stay at home all the same";
       EXPECT_EQ(judged.home, kV);
     }
   }
@@ -153,7 +163,8 @@ TEST(MoveDamperLimitsTest, OneClaimantGidHoldsSixtyFourFreezes) {
     damper.OnMove(Key(mac), kV, thief, now);
     return damper.OnMove(Key(mac), thief, kV, now).verdict;
   };
-  for (uint64_t mac = 0; mac < 64; ++mac) EXPECT_EQ(steal(mac, mac % 2 == 0 ? kA1 : kA2), Verdict::kFreeze) << mac;
+  for (uint64_t mac = 0; mac < 64; ++mac)
+    EXPECT_EQ(steal(mac, mac % 2 == 0 ? kA1 : kA2), Verdict::kFreeze) << mac;
   for (Place thief : {kA1, kA2}) EXPECT_EQ(steal(100 + thief.vport.value(), thief), Verdict::kHold);
   EXPECT_EQ(steal(200, kB), Verdict::kFreeze) << "another's are its own";
   EXPECT_EQ(damper.frozen().size(), 65u);
@@ -163,7 +174,7 @@ TEST(MoveDamperLimitsTest, OneClaimantGidHoldsSixtyFourFreezes) {
   EXPECT_EQ(steal(301, kA1), Verdict::kHold);
 }
 
-// ---- A model ----------------------------------------------------------------------------------------------------------
+// ---- A model ------------------------------------------------------------------------------------
 
 // The rule of README.md, computed from the whole history of a MAC.
 class DamperModel {
@@ -228,14 +239,16 @@ TEST(MoveDamperModelTest, RandomMoves) {
       from = to;
       continue;
     }
-    const MoveDamper::Judgement judged = damper.OnMove(Key(mac), from, to, now), expected = model.OnMove(from, to, now);
+    const MoveDamper::Judgement judged = damper.OnMove(Key(mac), from, to, now),
+                                expected = model.OnMove(from, to, now);
     ASSERT_EQ(judged.verdict, expected.verdict) << step;
     ASSERT_EQ(judged.home, expected.home) << step;
     ++verdicts[judged.verdict];
     from = judged.verdict == Verdict::kFreeze ? judged.home : to;
     damper.Thaw(Key(mac));
   }
-  for (Verdict verdict : {Verdict::kMove, Verdict::kWarn, Verdict::kFreeze}) EXPECT_GT(verdicts[verdict], 100);
+  for (Verdict verdict : {Verdict::kMove, Verdict::kWarn, Verdict::kFreeze})
+    EXPECT_GT(verdicts[verdict], 100);
 }
 
 }  // namespace

@@ -8,9 +8,9 @@
 
 namespace eoib {
 
-// A vPort of a VES as this agent knows it: a local one, or a remote peer (until they are announced, all vPorts behind a remote
-// QP are one). The value indexes the VES's VPortDirectory. It is not reused for another address while the FDB may still hold
-// it.
+// A vPort of a VES as this agent knows it: a local one, or a remote peer (until they are announced,
+// all vPorts behind a remote QP are one). The value indexes the VES's VPortDirectory. It is not
+// reused for another address while the FDB may still hold it.
 class VPortId : public Number<struct VPortIdTag, uint32_t> {
  public:
   using Number::Number;

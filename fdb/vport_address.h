@@ -30,7 +30,8 @@ enum class VPortState : uint8_t {
 struct VPortAddress {
   PeerAddress peer;
   uint8_t hca_port = 1;  // our port, through which it is reached
-  Lid lid;               // last known LID, from its path record or its datagrams; 0 if unknown, and on RoCE
+  // Last known LID, from its path record or its datagrams; 0 if unknown, and on RoCE.
+  Lid lid;
   AhIndex ah = AhIndex::None();
   bool lost = false;
 
@@ -40,17 +41,21 @@ struct VPortAddress {
   }
 };
 
-// The capabilities of a vPort's agent. The defaults apply to an agent that has announced nothing (data-only).
+// The capabilities of a vPort's agent. The defaults apply to an agent that has announced nothing
+// (data-only).
 struct VPortCapabilities {
   static constexpr uint8_t kMaxSegments = 32;
 
   bool announced = false;
   HeaderForm header_form = HeaderForm::kEoib;
-  uint8_t segments = 1;  // the most segments that it takes for a frame, at most kMaxSegments; 1: no segmentation
-  uint32_t mtu = 0;      // bytes of a frame, from the destination MAC on; 0: the VES's MTU
+  // The most segments that it takes for a frame, at most kMaxSegments; 1: no segmentation.
+  uint8_t segments = 1;
+  uint32_t mtu = 0;  // bytes of a frame, from the destination MAC on; 0: the VES's MTU
 
   // We cut a frame into as many segments as it takes, or not at all.
-  bool TakesSegments() const { return announced && header_form == HeaderForm::kEoib && segments >= kMaxSegments; }
+  bool TakesSegments() const {
+    return announced && header_form == HeaderForm::kEoib && segments >= kMaxSegments;
+  }
 
   friend constexpr bool operator==(const VPortCapabilities&, const VPortCapabilities&) = default;
 };

@@ -1,4 +1,5 @@
-// vPorts with several addresses: which address a flow takes, and where flows go when an address is lost.
+// vPorts with several addresses: which address a flow takes, and where flows go when an address is
+// lost.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -39,7 +40,8 @@ VPortId MakeAggregate(VPortDirectory* directory, uint32_t ports) {
   std::vector<VPortAddress> addresses;
   for (uint32_t i = 1; i <= ports; ++i) addresses.push_back(At(i, i));
   EXPECT_TRUE(directory->Announce(vport, addresses, {}));
-  for (uint32_t i = 1; i <= ports; ++i) EXPECT_TRUE(directory->SetPath(vport, addresses[i - 1].peer.gid, HandleOf(i)));
+  for (uint32_t i = 1; i <= ports; ++i)
+    EXPECT_TRUE(directory->SetPath(vport, addresses[i - 1].peer.gid, HandleOf(i)));
   return vport;
 }
 
@@ -143,7 +145,8 @@ TEST(VPortAggregateTest, LostSingleAddressIsNotUsed) {
 
 TEST(VPortAggregateTest, AllAddressesInternToTheVPort) {
   VPortDirectory directory;
-  const VPortId before = directory.Intern(Peer(2, 2));  // heard before the announcement that names its owner
+  // Heard before the announcement that names its owner.
+  const VPortId before = directory.Intern(Peer(2, 2));
   directory.SetPath(before, Peer(2, 2).gid, HandleOf(2));
   const uint64_t generation = directory.generation();
   const VPortId vport = MakeAggregate(&directory, 3);
@@ -151,7 +154,8 @@ TEST(VPortAggregateTest, AllAddressesInternToTheVPort) {
   bool created = true;
   for (uint32_t i = 1; i <= 3; ++i) EXPECT_EQ(directory.Intern(Peer(i, i), &created), vport);
   EXPECT_FALSE(created);
-  EXPECT_EQ(directory.Get(before).ah, HandleOf(2)) << "MACs that were known there are reached all the same";
+  EXPECT_EQ(directory.Get(before).ah, HandleOf(2))
+      << "MACs that were known there are reached all the same";
   directory.Remove(before);
   EXPECT_EQ(directory.Find(Peer(2, 2)), vport);
   EXPECT_EQ(directory.Peer(vport), Peer(1, 1));
@@ -171,10 +175,12 @@ TEST(VPortAggregateTest, RefusesInvalidAnnouncements) {
   EXPECT_FALSE(directory.Announce(vport, {}, {}));
   EXPECT_FALSE(directory.Announce(vport, many, {}));
   EXPECT_FALSE(directory.Announce(vport, {{At(1, 1), At(1, 1)}}, {})) << "twice the same";
-  EXPECT_FALSE(directory.Announce(vport, {{At(1, 1), At(10, 10)}}, {})) << "another's, who said so before";
+  EXPECT_FALSE(directory.Announce(vport, {{At(1, 1), At(10, 10)}}, {}))
+      << "another's, who said so before";
   EXPECT_FALSE(directory.Announce(directory.AddLocal(0), {{At(20, 1)}}, {}));
   EXPECT_FALSE(directory.Announce(VPortId::None(), {{At(20, 1)}}, {}));
-  EXPECT_FALSE(directory.Announce(directory.Intern(Peer(9, 8)), {{At(9, 9)}}, {})) << "nor as an agent that restarted there";
+  EXPECT_FALSE(directory.Announce(directory.Intern(Peer(9, 8)), {{At(9, 9)}}, {}))
+      << "nor as an agent that restarted there";
   EXPECT_EQ(directory.Find(Peer(9, 9)), another);
   EXPECT_EQ(directory.Find(Peer(10, 10)), another);
   EXPECT_EQ(directory.Addresses(vport).size(), 2u);
@@ -212,11 +218,14 @@ TEST(VPortAggregateTest, NewQueuePairKeepsTheFlowsOfItsAddress) {
   EXPECT_EQ(Takers(directory, vport), expected);
   EXPECT_EQ(directory.Find(Peer(2, 99)), vport);
   EXPECT_TRUE(directory.Find(Peer(2, 2)).IsNone());
-  EXPECT_EQ(directory.Get(newcomer).qpn, Qpn(99)) << "MACs that were learned there are reached all the same";
-  ASSERT_TRUE(directory.Announce(vport, {{At(3, 3), At(2, 100), At(1, 1)}}, {})) << "once more, in another order";
+  EXPECT_EQ(directory.Get(newcomer).qpn, Qpn(99))
+      << "MACs that were learned there are reached all the same";
+  ASSERT_TRUE(directory.Announce(vport, {{At(3, 3), At(2, 100), At(1, 1)}}, {}))
+      << "once more, in another order";
   std::replace(expected.begin(), expected.end(), 99u, 100u);
   EXPECT_EQ(Takers(directory, vport), expected);
-  ASSERT_TRUE(directory.Announce(vport, {{At(1, 11), At(2, 12), At(3, 13)}}, {})) << "at all ports at once";
+  ASSERT_TRUE(directory.Announce(vport, {{At(1, 11), At(2, 12), At(3, 13)}}, {}))
+      << "at all ports at once";
   for (uint32_t& qpn : expected) qpn = qpn == 100 ? 12 : qpn + 10;
   EXPECT_EQ(Takers(directory, vport), expected);
 }
@@ -243,8 +252,9 @@ TEST(VPortAggregateTest, TwoQueuePairsOfOnePort) {
   EXPECT_EQ(std::count(takers.begin(), takers.end(), 2u), kFlows / 2);
 }
 
-// With several addresses at a port before or after, none of them is the successor of another. So flows are spread as if there
-// had been no former addresses, and all addresses at the port take its path.
+// With several addresses at a port before or after, none of them is the successor of another. So
+// flows are spread as if there had been no former addresses, and all addresses at the port take its
+// path.
 TEST(VPortAggregateTest, SeveralQueuePairsOfOnePortDoNotTakeOverFlows) {
   struct SeveralRow {
     const char* description;
@@ -305,8 +315,10 @@ TEST(VPortAggregateTest, RowsHaveAddressesCapabilitiesAndStates) {
   directory.AddLocal(5);
   const VPortId plain = directory.Intern(Peer(7, 7));
   const VPortId vport = directory.Intern(Peer(1, 1));
-  const VPortCapabilities capabilities = {.header_form = HeaderForm::kAlternative, .segments = 32, .mtu = 9018};
-  ASSERT_TRUE(directory.Announce(vport, {{At(1, 1), {.peer = Peer(2, 2), .hca_port = 2}}}, capabilities));
+  const VPortCapabilities capabilities = {
+      .header_form = HeaderForm::kAlternative, .segments = 32, .mtu = 9018};
+  ASSERT_TRUE(
+      directory.Announce(vport, {{At(1, 1), {.peer = Peer(2, 2), .hca_port = 2}}}, capabilities));
   const auto row = [&directory](size_t i) { return directory.Dump().at(i); };
   EXPECT_EQ(row(0).state, VPortState::kUp);
   EXPECT_TRUE(row(0).addresses.empty());
@@ -337,7 +349,8 @@ TEST(VPortAggregateTest, BehavesAsItsModel) {
     VPortDirectory directory;
     const uint32_t ports = 2 + random() % (VPortDirectory::kMaxAddresses - 1);
     const VPortId vport = MakeAggregate(&directory, ports);
-    std::map<uint32_t, std::array<uint32_t, kFlows>> takers_of;  // by the set of addresses that are up
+    // By the set of addresses that are up.
+    std::map<uint32_t, std::array<uint32_t, kFlows>> takers_of;
     uint32_t up = (1u << ports) - 1;
     takers_of[up] = Takers(directory, vport);
     for (int step = 0; step < 60; ++step) {
@@ -354,17 +367,19 @@ TEST(VPortAggregateTest, BehavesAsItsModel) {
         } else if (before[flow] != 0) {
           ASSERT_TRUE((up >> (now[flow] - 1) & 1) != 0);
           const bool moved = now[flow] != before[flow];
-          ASSERT_TRUE(!moved || before[flow] == i + 1 || now[flow] == i + 1) << "somebody else's flow moved";
+          ASSERT_TRUE(!moved || before[flow] == i + 1 || now[flow] == i + 1)
+              << "somebody else's flow moved";
         }
       }
       const auto [known, is_new] = takers_of.emplace(up, now);
-      ASSERT_EQ(known->second, now) << "where flows go depends on who is up, not on what was before";
+      ASSERT_EQ(known->second, now)
+          << "where flows go depends on who is up, not on what was before";
     }
   }
 }
 
-// Readers look at each vPort at the moment at which it becomes an aggregate. All its flows must go to the address that it had:
-// the other has no path yet.
+// Readers look at each vPort at the moment at which it becomes an aggregate. All its flows must go
+// to the address that it had: the other has no path yet.
 TEST(VPortAggregateTest, ReadersSeeOnlyCompleteBlocks) {
   constexpr uint64_t kVPorts = 4000;
   VPortDirectory directory;
@@ -389,8 +404,9 @@ TEST(VPortAggregateTest, ReadersSeeOnlyCompleteBlocks) {
   reader.join();
 }
 
-// Readers take routes while addresses are lost, return, restart and are announced. A QPN identifies its vPort, so no vPort may
-// show a QPN of another one. Numbers of removed vPorts are reused, with their blocks. The handle identifies the port.
+// Readers take routes while addresses are lost, return, restart and are announced. A QPN identifies
+// its vPort, so no vPort may show a QPN of another one. Numbers of removed vPorts are reused, with
+// their blocks. The handle identifies the port.
 TEST(VPortAggregateTest, ReadersSeeOnlyRoutesThatTheVPortHad) {
   constexpr uint32_t kVPorts = 3;
   VPortDirectory directory(kVPorts);
@@ -417,7 +433,8 @@ TEST(VPortAggregateTest, ReadersSeeOnlyRoutesThatTheVPortHad) {
       if (route.qpn == Qpn(0)) continue;  // no address is up
       ASSERT_EQ(route.qpn.value() >> 8, v + 1) << "another vPort's address";
       if (!route.ah.IsNone()) {
-        ASSERT_EQ(route.ah.value(), route.qpn.value() & ~0xf0u) << "handle and QPN of two addresses";
+        ASSERT_EQ(route.ah.value(), route.qpn.value() & ~0xf0u)
+            << "handle and QPN of two addresses";
       }
     }
   });

@@ -31,7 +31,8 @@ const Address* OnlyAt(const Gid& gid, absl::Span<const Address> addresses) {
 }  // namespace
 
 VPortDirectory::VPortDirectory(size_t limit)
-    : limit_(limit), chunks_(std::make_unique<std::atomic<Chunk*>[]>((limit + kChunk - 1) / kChunk)) {
+    : limit_(limit),
+      chunks_(std::make_unique<std::atomic<Chunk*>[]>((limit + kChunk - 1) / kChunk)) {
   EOIB_CHECK(limit <= kMaxLimit);
 }
 
@@ -39,13 +40,13 @@ VPortDirectory::~VPortDirectory() {
   for (size_t i = 0; i * kChunk < limit_; ++i) delete chunks_[i].load(std::memory_order_relaxed);
 }
 
-// ---- Publishing -------------------------------------------------------------------------------------------------------
+// ---- Publishing ---------------------------------------------------------------------------------
 
 VPortDirectory::Traffic VPortDirectory::TakeTraffic(VPortId vport) {
   Chunk* const chunk = ChunkOf(vport);
   if (chunk == nullptr) return {};
-  const uint8_t noted =
-      chunk->traffic[vport.value() % kChunk].fetch_and(static_cast<uint8_t>(~(kHeard | kSent)), std::memory_order_relaxed);
+  const uint8_t noted = chunk->traffic[vport.value() % kChunk].fetch_and(
+      static_cast<uint8_t>(~(kHeard | kSent)), std::memory_order_relaxed);
   return {(noted & kHeard) != 0, (noted & kSent) != 0};
 }
 
@@ -58,47 +59,54 @@ Route VPortDirectory::RouteTo(const Entry& entry, const Address& address) {
           .qpn = address.peer.qpn,
           .ah = address.state() == VPortState::kUp ? address.ah : AhIndex::None(),
           .hca_port = address.hca_port,
-          .takes_segments = entry.capabilities.TakesSegments()};
+          .takes_segments = entry.capabilities.TakesSegments(),
+          .announced = entry.capabilities.announced};
 }
 
 // Completes an aggregate's block before a word leads to it.
 void VPortDirectory::Publish(VPortId vport) {
   const Entry& entry = entries_[vport.value()];
-  if (entry.addresses.size() == 1) return Store(vport, RouteWord::Pack(RouteTo(entry, entry.addresses[0])));
+  if (entry.addresses.size() == 1)
+    return Store(vport, RouteWord::Pack(RouteTo(entry, entry.addresses[0])));
   Aggregate* const aggregate = aggregates_.at(vport).get();
   PublishAggregate(entry, aggregate);
-  const uint64_t word = reinterpret_cast<uintptr_t>(&aggregate->block) | static_cast<uint64_t>(Route::Kind::kAggregate);
+  const uint64_t word = reinterpret_cast<uintptr_t>(&aggregate->block) |
+                        static_cast<uint64_t>(Route::Kind::kAggregate);
   if (Word(vport) != word) Store(vport, word);
 }
 
 void VPortDirectory::PublishAggregate(const Entry& entry, Aggregate* aggregate) {
   uint32_t usable = 0;
-  for (size_t i = 0; i < entry.addresses.size(); ++i) usable |= (entry.addresses[i].state() == VPortState::kUp) << i;
+  for (size_t i = 0; i < entry.addresses.size(); ++i)
+    usable |= (entry.addresses[i].state() == VPortState::kUp) << i;
   for (size_t share = 0; share < FlowSpread::kShares; ++share) {
     const int taker = aggregate->spread->Pick(share, usable);
-    const uint64_t word =
-        RouteWord::Pack(taker >= 0 ? RouteTo(entry, entry.addresses[taker]) : Route{.kind = Route::Kind::kRemote});
+    const uint64_t word = RouteWord::Pack(taker >= 0 ? RouteTo(entry, entry.addresses[taker])
+                                                     : Route{.kind = Route::Kind::kRemote});
     std::atomic<uint64_t>& published = aggregate->block.words[share];
-    if (published.load(std::memory_order_relaxed) != word) published.store(word, std::memory_order_release);
+    if (published.load(std::memory_order_relaxed) != word)
+      published.store(word, std::memory_order_release);
   }
 }
 
-// ---- Making and finding -----------------------------------------------------------------------------------------------
+// ---- Making and finding -------------------------------------------------------------------------
 
-// Returns an unused number. A removed number is reused as late as possible: a worker may still have it in a batch, and learn
-// it once more after the FDB was flushed.
+// Returns an unused number. A removed number is reused as late as possible: a worker may still have
+// it in a batch, and learn it once more after the FDB was flushed.
 VPortId VPortDirectory::Allocate() {
   if (entries_.size() < limit_) {
     const VPortId vport(static_cast<uint32_t>(entries_.size()));
     std::atomic<Chunk*>& chunk = chunks_[vport.value() / kChunk];
-    if (chunk.load(std::memory_order_relaxed) == nullptr) chunk.store(new Chunk(), std::memory_order_release);
+    if (chunk.load(std::memory_order_relaxed) == nullptr)
+      chunk.store(new Chunk(), std::memory_order_release);
     entries_.emplace_back();
     return vport;
   }
   if (free_.empty()) return VPortId::None();
   const VPortId vport = free_.front();
   free_.pop_front();
-  ChunkOf(vport)->traffic[vport.value() % kChunk].store(0, std::memory_order_relaxed);  // it was another vPort's
+  // It was another vPort's.
+  ChunkOf(vport)->traffic[vport.value() % kChunk].store(0, std::memory_order_relaxed);
   return vport;
 }
 
@@ -106,7 +114,8 @@ VPortId VPortDirectory::AddLocal(uint32_t local_port) {
   EOIB_CHECK(local_port <= RouteWord::kFieldMask);
   absl::MutexLock lock(&mutex_);
   const VPortId vport = Allocate();
-  if (!vport.IsNone()) Store(vport, RouteWord::Pack({.kind = Route::Kind::kLocal, .local_port = local_port}));
+  if (!vport.IsNone())
+    Store(vport, RouteWord::Pack({.kind = Route::Kind::kLocal, .local_port = local_port}));
   return vport;
 }
 
@@ -158,11 +167,12 @@ std::vector<VPortAddress> VPortDirectory::Addresses(VPortId vport) const {
   return {addresses.begin(), addresses.end()};
 }
 
-// ---- Changes ----------------------------------------------------------------------------------------------------------
+// ---- Changes ------------------------------------------------------------------------------------
 
 bool VPortDirectory::IsOfAnotherAnnounced(VPortId vport, const PeerAddress& peer) const {
   const auto owner = by_peer_.find(peer);
-  return owner != by_peer_.end() && owner->second != vport && entries_[owner->second.value()].capabilities.announced;
+  return owner != by_peer_.end() && owner->second != vport &&
+         entries_[owner->second.value()].capabilities.announced;
 }
 
 // Removes `peer` from the index, unless it already belongs to another vPort.
@@ -181,7 +191,8 @@ bool VPortDirectory::MayAnnounce(VPortId vport, absl::Span<const VPortAddress> a
   if (!IsRemote(vport) || addresses.empty() || addresses.size() > kMaxAddresses) return false;
   absl::flat_hash_set<PeerAddress> distinct;
   for (const VPortAddress& address : addresses) {
-    if (!distinct.insert(address.peer).second || IsOfAnotherAnnounced(vport, address.peer)) return false;
+    if (!distinct.insert(address.peer).second || IsOfAnotherAnnounced(vport, address.peer))
+      return false;
   }
   return true;
 }
@@ -196,16 +207,17 @@ bool VPortDirectory::OwnsExactly(VPortId vport, absl::Span<const VPortAddress> a
   return true;
 }
 
-// The key of a new address. If the vPort had one address at that port and now has another one there, its agent restarted, and
-// the new address takes over the flows of the former one.
+// The key of a new address. If the vPort had one address at that port and now has another one
+// there, its agent restarted, and the new address takes over the flows of the former one.
 uint64_t VPortDirectory::NewKey(const PeerAddress& peer, absl::Span<const Address> before,
                                 absl::Span<const VPortAddress> announced) {
   const Address* const former = OnlyAt(peer.gid, before);
   return former != nullptr && OnlyAt(peer.gid, announced) != nullptr ? former->key : KeyOf(peer);
 }
 
-// Gives an announced address that is not resolved the path that is known to it, or else the one that the vPort had to its port.
-// The data-only vPort of an agent that just restarted is not resolved yet, so its lack of a path must not hide the other one.
+// Gives an announced address that is not resolved the path that is known to it, or else the one
+// that the vPort had to its port. The data-only vPort of an agent that just restarted is not
+// resolved yet, so its lack of a path must not hide the other one.
 void VPortDirectory::TakePath(absl::Span<const Address> before, Address* address) const {
   const auto take = [address](const Address& known) {
     if (!address->ah.IsNone()) return;
@@ -220,7 +232,8 @@ void VPortDirectory::TakePath(absl::Span<const Address> before, Address* address
   }
 }
 
-bool VPortDirectory::Announce(VPortId vport, absl::Span<const VPortAddress> addresses, const VPortCapabilities& capabilities) {
+bool VPortDirectory::Announce(VPortId vport, absl::Span<const VPortAddress> addresses,
+                              const VPortCapabilities& capabilities) {
   absl::MutexLock lock(&mutex_);
   if (!MayAnnounce(vport, addresses)) return false;
   Entry& entry = entries_[vport.value()];
@@ -232,9 +245,12 @@ bool VPortDirectory::Announce(VPortId vport, absl::Span<const VPortAddress> addr
   const auto before = std::exchange(entry.addresses, {});
   for (const Address& address : before) Forget(vport, address.peer);
   for (const VPortAddress& announced : addresses) {
-    const auto had =
-        std::find_if(before.begin(), before.end(), [&](const Address& address) { return address.peer == announced.peer; });
-    Address address = had != before.end() ? *had : Address{{.peer = announced.peer}, NewKey(announced.peer, before, addresses)};
+    const auto had = std::find_if(before.begin(), before.end(), [&](const Address& address) {
+      return address.peer == announced.peer;
+    });
+    Address address = had != before.end() ? *had
+                                          : Address{{.peer = announced.peer},
+                                                    NewKey(announced.peer, before, addresses)};
     TakePath(before, &address);
     address.hca_port = announced.hca_port;
     address.lost = false;  // it was heard
@@ -298,7 +314,7 @@ void VPortDirectory::RemoveLocked(VPortId vport) {
   generation_.fetch_add(1, std::memory_order_release);
 }
 
-// ---- Reclaiming -------------------------------------------------------------------------------------------------------
+// ---- Reclaiming ---------------------------------------------------------------------------------
 
 size_t VPortDirectory::Reclaim(absl::FunctionRef<bool(VPortId)> in_use) {
   FreeRemoved(in_use);  // first, because a vPort removed in this call must wait for the next one
@@ -324,19 +340,22 @@ void VPortDirectory::FreeRemoved(absl::FunctionRef<bool(VPortId)> in_use) {
 
 bool VPortDirectory::IsSilent(VPortId vport) const {
   if (!IsRemote(vport) || entries_[vport.value()].capabilities.announced) return false;
-  return (ChunkOf(vport)->traffic[vport.value() % kChunk].load(std::memory_order_relaxed) & kHeardForReclaim) == 0;
+  return (ChunkOf(vport)->traffic[vport.value() % kChunk].load(std::memory_order_relaxed) &
+          kHeardForReclaim) == 0;
 }
 
-// Collects the unheard ones of kReclaimedAtATime vPorts from `first` on, and marks all of them as unheard for the next call.
-// False past the last vPort.
+// Collects the unheard ones of kReclaimedAtATime vPorts from `first` on, and marks all of them as
+// unheard for the next call. False past the last vPort.
 bool VPortDirectory::TakeSilent(uint32_t first, std::vector<VPortId>* silent) {
   silent->clear();
   absl::MutexLock lock(&mutex_);
-  const uint32_t end = std::min<uint32_t>(first + kReclaimedAtATime, static_cast<uint32_t>(entries_.size()));
+  const uint32_t end =
+      std::min<uint32_t>(first + kReclaimedAtATime, static_cast<uint32_t>(entries_.size()));
   for (uint32_t i = first; i < end; ++i) {
     const VPortId vport(i);
     if (IsSilent(vport)) silent->push_back(vport);
-    ChunkOf(vport)->traffic[i % kChunk].fetch_and(static_cast<uint8_t>(~kHeardForReclaim), std::memory_order_relaxed);
+    ChunkOf(vport)->traffic[i % kChunk].fetch_and(static_cast<uint8_t>(~kHeardForReclaim),
+                                                  std::memory_order_relaxed);
   }
   return first < entries_.size();
 }
@@ -349,7 +368,7 @@ bool VPortDirectory::RemoveIfSilent(VPortId vport) {
   return true;
 }
 
-// ---- For the operator -------------------------------------------------------------------------------------------------
+// ---- For the operator ---------------------------------------------------------------------------
 
 std::vector<VPortDirectory::Row> VPortDirectory::Dump() const {
   absl::ReaderMutexLock lock(&mutex_);
@@ -359,7 +378,11 @@ std::vector<VPortDirectory::Row> VPortDirectory::Dump() const {
     const Route route = Get(vport);
     if (route.kind == Route::Kind::kNone) continue;
     const Entry& entry = entries_[i];
-    Row row{vport, route, entry.addresses.empty() ? VPortState::kUp : VPortState::kLost, {}, entry.capabilities};
+    Row row{vport,
+            route,
+            entry.addresses.empty() ? VPortState::kUp : VPortState::kLost,
+            {},
+            entry.capabilities};
     for (const Address& address : entry.addresses) {
       row.addresses.push_back(address);
       row.state = std::max(row.state, address.state());

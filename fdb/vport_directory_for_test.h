@@ -10,7 +10,9 @@ namespace eoib {
 
 inline constexpr auto kInUse = [](VPortId) { return true; };
 
-inline PeerAddress Peer(uint64_t guid, uint32_t qpn) { return {Gid::FromPrefixAndGuid(0xfe80ull << 48, Guid(guid)), Qpn(qpn)}; }
+inline PeerAddress Peer(uint64_t guid, uint32_t qpn) {
+  return {Gid::FromPrefixAndGuid(0xfe80ull << 48, Guid(guid)), Qpn(qpn)};
+}
 
 }  // namespace eoib
 

@@ -72,8 +72,11 @@ struct Model {
     return owner == owners.end() ? VPortId::None() : owner->second;
   }
   bool HasRoomFor(const PeerAddress& peer) const {
-    const auto counts = [&peer](const auto& row) { return !row.second.announced && row.second.peer.gid == peer.gid; };
-    return std::count_if(vports.begin(), vports.end(), counts) < static_cast<ptrdiff_t>(VPortDirectory::kDataOnlyPerPort);
+    const auto counts = [&peer](const auto& row) {
+      return !row.second.announced && row.second.peer.gid == peer.gid;
+    };
+    return std::count_if(vports.begin(), vports.end(), counts) <
+           static_cast<ptrdiff_t>(VPortDirectory::kDataOnlyPerPort);
   }
   void Forget(VPortId vport) {
     const PeerAddress peer = vports.at(vport).peer;
@@ -98,7 +101,9 @@ TEST(VPortDirectoryTest, BehavesAsAMap) {
   VPortDirectory directory(20000);
   Model model;
   std::mt19937 random(static_cast<uint32_t>(SeedForTest()));
-  const auto any_vport = [&] { return std::next(model.vports.begin(), random() % model.vports.size())->first; };
+  const auto any_vport = [&] {
+    return std::next(model.vports.begin(), random() % model.vports.size())->first;
+  };
   int announced = 0, refused = 0;
   for (int step = 0; step < 20000; ++step) {
     const PeerAddress peer = Peer(random() % 40, random() % 5);
@@ -116,7 +121,8 @@ TEST(VPortDirectoryTest, BehavesAsAMap) {
       }
     } else if (action < 8) {
       const VPortId vport = any_vport();
-      const PeerAddress now = random() % 4 == 0 ? peer : PeerAddress{model.vports[vport].peer.gid, peer.qpn};
+      const PeerAddress now =
+          random() % 4 == 0 ? peer : PeerAddress{model.vports[vport].peer.gid, peer.qpn};
       const bool changes = model.Owner(now) != vport;
       const uint64_t generation = directory.generation();
       const bool accepted = model.Announce(vport, now);
@@ -135,7 +141,8 @@ TEST(VPortDirectoryTest, BehavesAsAMap) {
     }
     if (step % 20 != 0) continue;
     for (uint64_t guid = 0; guid < 40; ++guid) {
-      for (uint32_t qpn = 0; qpn < 5; ++qpn) ASSERT_EQ(directory.Find(Peer(guid, qpn)), model.Owner(Peer(guid, qpn)));
+      for (uint32_t qpn = 0; qpn < 5; ++qpn)
+        ASSERT_EQ(directory.Find(Peer(guid, qpn)), model.Owner(Peer(guid, qpn)));
     }
     for (const auto& [vport, row] : model.vports) {
       ASSERT_EQ(directory.Get(vport).qpn, row.peer.qpn);
@@ -146,8 +153,8 @@ TEST(VPortDirectoryTest, BehavesAsAMap) {
   EXPECT_GT(refused, 100);
 }
 
-// QPN and handle share one word, so both are of one moment. Each QPN is at a port of its own: it has no handle at first, and
-// then the one with its own number.
+// QPN and handle share one word, so both are of one moment. Each QPN is at a port of its own: it
+// has no handle at first, and then the one with its own number.
 TEST(VPortDirectoryTest, WorkersReadWhileControlWrites) {
   VPortDirectory directory;
   const VPortId vport = directory.Intern(Peer(1, 1));
@@ -206,7 +213,8 @@ TEST(VPortDirectoryTest, FullDirectoryReusesOldestRemovedNumber) {
   EXPECT_EQ(directory.Peer(first), Peer(4, 1));
 }
 
-// A worker may learn a removed vPort once more after its entries were flushed. These late MACs must not end up at another peer.
+// A worker may learn a removed vPort once more after its entries were flushed. These late MACs must
+// not end up at another peer.
 TEST(VPortDirectoryTest, NumberIsNotReusedWhileTheFdbHasIt) {
   VPortDirectory directory(1);
   const VPortId vport = directory.Intern(Peer(1, 1));
@@ -218,7 +226,7 @@ TEST(VPortDirectoryTest, NumberIsNotReusedWhileTheFdbHasIt) {
   EXPECT_EQ(directory.Intern(Peer(2, 1)), vport);
 }
 
-// ---- Announcements of one address -------------------------------------------------------------------------------------
+// ---- Announcements of one address ---------------------------------------------------------------
 
 TEST(VPortDirectoryTest, RestartedAgentKeepsItsPath) {
   VPortDirectory directory;
@@ -245,7 +253,8 @@ TEST(VPortDirectoryTest, ARouteSaysWhetherItsPeerTakesSegments) {
     std::vector<VPortAddress> announced;
     for (uint32_t i = 0; i < addresses; ++i) announced.push_back({.peer = Peer(1 + i, 0x48 + i)});
     EXPECT_TRUE(directory.Announce(vport, announced, capabilities));
-    for (uint32_t i = 0; i < addresses; ++i) directory.SetPath(vport, announced[i].peer.gid, AhIndex(3));
+    for (uint32_t i = 0; i < addresses; ++i)
+      directory.SetPath(vport, announced[i].peer.gid, AhIndex(3));
     return directory.Get(vport, [] { return 5u; }).takes_segments;
   };
   EXPECT_FALSE(takes({}, 1));
@@ -256,7 +265,22 @@ TEST(VPortDirectoryTest, ARouteSaysWhetherItsPeerTakesSegments) {
   EXPECT_EQ(directory.Get(vport, [] { return 5u; }).ah, AhIndex(3)) << "beside the other fields";
 }
 
-// The first datagram of the new queue pair makes a vPort, before the announcement says whose it is. MACs may be learned there.
+TEST(VPortDirectoryTest, ARouteSaysWhetherItsPeerHasAnnouncedItself) {
+  VPortDirectory directory;
+  EXPECT_FALSE(directory.Get(VPortId::None()).announced);
+  EXPECT_FALSE(directory.Get(directory.AddLocal(1)).announced);
+  const VPortId vport = directory.Intern(Peer(1, 0x48));
+  EXPECT_FALSE(directory.Get(vport).announced);
+  ASSERT_TRUE(directory.Announce(vport, {{{.peer = Peer(1, 0x48)}}}, {}));
+  EXPECT_TRUE(directory.Get(vport).announced);
+  ASSERT_TRUE(directory.Announce(vport, {{{.peer = Peer(1, 0x48)}, {.peer = Peer(1, 0x49)}}}, {}));
+  EXPECT_TRUE(directory.Get(vport).announced) << "an aggregate";
+  directory.Remove(vport);
+  EXPECT_FALSE(directory.Get(vport).announced);
+}
+
+// The first datagram of the new queue pair makes a vPort, before the announcement says whose it is.
+// MACs may be learned there.
 TEST(VPortDirectoryTest, DataOnlyVPortLeadsToItsAddressUntilReclaimed) {
   VPortDirectory directory;
   const VPortId restarted = directory.Intern(Peer(1, 1));
@@ -290,7 +314,8 @@ TEST(VPortDirectoryTest, GenerationChangesWhenAnAddressChangesOwner) {
   EXPECT_EQ(directory.generation(), 2u);
 }
 
-// A data-only vPort whose address was announced by another one, and then dropped, still leads there but no longer owns it.
+// A data-only vPort whose address was announced by another one, and then dropped, still leads there
+// but no longer owns it.
 TEST(VPortDirectoryTest, GenerationChangesWhenAVPortAnnouncesAnAddressThatItLost) {
   VPortDirectory directory;
   const VPortId first = directory.Intern(Peer(1, 1));
@@ -303,7 +328,8 @@ TEST(VPortDirectoryTest, GenerationChangesWhenAVPortAnnouncesAnAddressThatItLost
   const uint64_t generation = directory.generation();
   ASSERT_TRUE(directory.Announce(first, {{{.peer = Peer(1, 1)}}}, {}));
   EXPECT_EQ(directory.Find(Peer(1, 1)), first);
-  EXPECT_NE(directory.generation(), generation) << "workers must not go on taking it for the second one's";
+  EXPECT_NE(directory.generation(), generation)
+      << "workers must not go on taking it for the second one's";
   EXPECT_EQ(directory.Get(first).ah, AhIndex(4));
 }
 
@@ -316,7 +342,8 @@ TEST(VPortDirectoryTest, AnnouncedAddressTakesTheKnownPath) {
   const PathRow rows[] = {
       {"nothing is known", none, none, none},
       {"the data-only vPort has a path", AhIndex(2), none, AhIndex(2)},
-      {"the former address had a path; the data-only vPort is not resolved yet", none, AhIndex(1), AhIndex(1)},
+      {"the former address had a path; the data-only vPort is not resolved yet", none, AhIndex(1),
+       AhIndex(1)},
       {"the path to the address itself is preferred", AhIndex(2), AhIndex(1), AhIndex(2)},
   };
   for (const PathRow& row : rows) {
@@ -324,18 +351,20 @@ TEST(VPortDirectoryTest, AnnouncedAddressTakesTheKnownPath) {
     VPortDirectory directory;
     const VPortId vport = directory.Intern(Peer(1, 1));
     ASSERT_TRUE(directory.Announce(vport, {{{.peer = Peer(1, 1)}}}, {}));
-    if (!row.of_port.IsNone()) directory.SetPath(vport, Peer(1, 1).gid, row.of_port, Lid(row.of_port.value()));
+    if (!row.of_port.IsNone())
+      directory.SetPath(vport, Peer(1, 1).gid, row.of_port, Lid(row.of_port.value()));
     const VPortId data_only = directory.Intern(Peer(1, 2));
     if (!row.of_data_only.IsNone())
       directory.SetPath(data_only, Peer(1, 2).gid, row.of_data_only, Lid(row.of_data_only.value()));
     ASSERT_TRUE(directory.Announce(vport, {{{.peer = Peer(1, 2)}}}, {}));
     EXPECT_EQ(directory.Get(vport).ah, row.expected);
-    EXPECT_EQ(directory.Addresses(vport)[0].lid, row.expected.IsNone() ? Lid() : Lid(row.expected.value()));
+    EXPECT_EQ(directory.Addresses(vport)[0].lid,
+              row.expected.IsNone() ? Lid() : Lid(row.expected.value()));
     EXPECT_EQ(directory.Get(data_only).ah, row.of_data_only);
   }
 }
 
-// ---- Traffic ----------------------------------------------------------------------------------------------------------
+// ---- Traffic ------------------------------------------------------------------------------------
 
 TEST(VPortDirectoryTest, TrafficIsTakenOnce) {
   VPortDirectory directory;
@@ -372,7 +401,8 @@ TEST(VPortDirectoryTest, TrafficAndReclaimTakeTheirOwnNotes) {
   directory.NoteHeard(vport);
   directory.Reclaim(kInUse);
   directory.NoteHeard(vport);
-  EXPECT_EQ(directory.Reclaim(kNotInUse), 0u) << "noted again, though TakeTraffic has not taken the former note";
+  EXPECT_EQ(directory.Reclaim(kNotInUse), 0u)
+      << "noted again, though TakeTraffic has not taken the former note";
   directory.NoteSent(vport);
   EXPECT_EQ(directory.Reclaim(kNotInUse), 1u) << "it was sent to, and not heard";
 }
@@ -388,7 +418,7 @@ TEST(VPortDirectoryTest, ReusedNumberHasNoTrafficOfItsFormerVPort) {
   EXPECT_FALSE(directory.TakeTraffic(vport).heard);
 }
 
-// ---- Quota and reclaim ------------------------------------------------------------------------------------------------
+// ---- Quota and reclaim --------------------------------------------------------------------------
 
 TEST(VPortDirectoryTest, ChangingQueuePairsDoesNotFillTheDirectory) {
   VPortDirectory directory;
@@ -396,18 +426,21 @@ TEST(VPortDirectoryTest, ChangingQueuePairsDoesNotFillTheDirectory) {
   for (uint32_t qpn = 1; qpn <= 70000; ++qpn) given += !directory.Intern(Peer(666, qpn)).IsNone();
   EXPECT_EQ(given, VPortDirectory::kDataOnlyPerPort);
   EXPECT_FALSE(directory.Intern(Peer(666, 1)).IsNone()) << "those that it has are found";
-  for (uint64_t guid = 1; guid <= 500; ++guid) ASSERT_FALSE(directory.Intern(Peer(guid, 1)).IsNone());
+  for (uint64_t guid = 1; guid <= 500; ++guid)
+    ASSERT_FALSE(directory.Intern(Peer(guid, 1)).IsNone());
 }
 
 TEST(VPortDirectoryTest, QuotaCountsExistingDataOnlyVPorts) {
   VPortDirectory directory;
   std::vector<VPortId> vports;
-  for (uint32_t qpn = 0; qpn < VPortDirectory::kDataOnlyPerPort; ++qpn) vports.push_back(directory.Intern(Peer(1, qpn)));
+  for (uint32_t qpn = 0; qpn < VPortDirectory::kDataOnlyPerPort; ++qpn)
+    vports.push_back(directory.Intern(Peer(1, qpn)));
   EXPECT_TRUE(directory.Intern(Peer(1, 100)).IsNone());
   directory.Remove(vports[1]);
   EXPECT_FALSE(directory.Intern(Peer(1, 101)).IsNone());
   EXPECT_TRUE(directory.Intern(Peer(1, 102)).IsNone());
-  EXPECT_TRUE(directory.Announce(vports[2], {{{.peer = Peer(1, 100)}}}, {})) << "a restarted agent needs no further vPort";
+  EXPECT_TRUE(directory.Announce(vports[2], {{{.peer = Peer(1, 100)}}}, {}))
+      << "a restarted agent needs no further vPort";
   EXPECT_TRUE(directory.Announce(vports[2], {{{.peer = Peer(1, 3)}}}, {}));
   EXPECT_FALSE(directory.Intern(Peer(1, 102)).IsNone());
   directory.Remove(vports[2]);
@@ -430,9 +463,12 @@ TEST(VPortDirectoryTest, ReclaimRemovesSilentUnusedVPorts) {
   EXPECT_EQ(directory.Reclaim(in_use), 1u);
   EXPECT_EQ(directory.Get(silent).kind, Route::Kind::kNone);
   EXPECT_TRUE(directory.Find(Peer(1, 1)).IsNone());
-  EXPECT_NE(directory.generation(), generation) << "workers must not go on taking it for the peer's";
-  for (VPortId vport : {local, heard, used, announced}) EXPECT_NE(directory.Get(vport).kind, Route::Kind::kNone);
-  EXPECT_EQ(directory.Reclaim(kNotInUse), 2u) << "neither a heard vPort nor one in use is kept for ever";
+  EXPECT_NE(directory.generation(), generation)
+      << "workers must not go on taking it for the peer's";
+  for (VPortId vport : {local, heard, used, announced})
+    EXPECT_NE(directory.Get(vport).kind, Route::Kind::kNone);
+  EXPECT_EQ(directory.Reclaim(kNotInUse), 2u)
+      << "neither a heard vPort nor one in use is kept for ever";
   EXPECT_EQ(directory.Reclaim(kNotInUse), 0u);
   directory.NoteHeard(VPortId::None());
 }

@@ -1,5 +1,5 @@
-// eoib-gateway: joins VLANs of VESes to plain IPoIB links, so that the hosts of both sides share one IP subnet, and to physical
-// Ethernet networks.
+// eoib-gateway: joins VLANs of VESes to plain IPoIB links, so that the hosts of both sides share
+// one IP subnet, and to physical Ethernet networks.
 #include <gflags/gflags.h>
 
 #include <map>
@@ -9,79 +9,64 @@
 
 #include "absl/strings/str_cat.h"
 #include "control/agent.h"
-#include "control/config_commands.h"
-#include "control/daemon/control_socket_path.h"
-#include "control/daemon/daemon.h"
-#include "control/daemon/log.h"
-#include "control/daemon/program.h"
-#include "control/daemon/wait_for_hca.h"
-#include "control/state_dir.h"
-#include "gateway/gateway.h"
+#include "control/operator/agent_commands.h"
+#include "control/operator/config_commands.h"
+#include "control/state/state_dir.h"
 #include "gateway/gateway_commands.h"
-#include "gateway/gateway_config.h"
 #include "gateway/gateway_metrics.h"
+#include "gateway/gateways_config.h"
+#include "gateway/translation/gateway.h"
 #include "gateway/uplink/uplink.h"
 #include "gateway/uplink/uplink_commands.h"
+#include "vswitch/base/daemon/control_socket_path.h"
+#include "vswitch/base/daemon/daemon.h"
+#include "vswitch/base/daemon/log.h"
+#include "vswitch/base/daemon/program.h"
+#include "vswitch/base/daemon/wait_for_hca.h"
 #include "vswitch/fabric/softhca/open_hca.h"
 
-DEFINE_string(
-    hca, "",
-    "the HCA port: verbs:DEVICE/PORT for a real one, soft:PORTNAME for one of a software subnet; InfiniBand, not RoCE");
+DEFINE_string(hca, "",
+              "the HCA port: verbs:DEVICE/PORT for a real one, soft:PORTNAME for one of a software "
+              "subnet; InfiniBand, not RoCE");
 DEFINE_string(config, "/etc/eoib/eoib-gateway.toml", "VESes, gateways and uplinks");
 DEFINE_string(rundir, "/run/eoib",
-              "directory of the control socket eoib-gateway.ctl, and of fabricd.sock unless --fabric says otherwise");
-DEFINE_string(statedir, "/var/lib/eoib-gateway", "directory of what survives a restart: the hosts of both sides");
+              "directory of the control socket eoib-gateway.ctl, and of fabricd.sock unless "
+              "--fabric says otherwise");
+DEFINE_string(statedir, "/var/lib/eoib-gateway",
+              "directory of what survives a restart: the hosts of both sides");
 DEFINE_string(fabric, "", "soft: the socket of eoib-fabricd; default RUNDIR/fabricd.sock");
-DEFINE_string(name, "", "for several gateways on one host: the control socket is RUNDIR/eoib-gateway.NAME.ctl");
-DEFINE_bool(
-    wait_for_hca, false,
-    "wait for a missing HCA instead of ending with an error: for units that start at boot. A gateway that restarts itself "
-    "adds this flag");
+DEFINE_string(
+    name, "",
+    "for several gateways on one host: the control socket is RUNDIR/eoib-gateway.NAME.ctl");
+DEFINE_bool(wait_for_hca, false,
+            "wait for a missing HCA instead of ending with an error: for units that start at boot. "
+            "A gateway that restarts itself adds this flag");
 DEFINE_string(metrics, "",
-              "[ADDRESS:]PORT: serve metrics to Prometheus there, by HTTP; ADDRESS is 127.0.0.1 by default. Empty: nowhere");
+              "[ADDRESS:]PORT: serve metrics to Prometheus there, by HTTP; ADDRESS is 127.0.0.1 by "
+              "default. Empty: nowhere");
 DEFINE_bool(check_config, false, "read the configuration, report its mistakes and exit");
 
 namespace eoib::gateway {
 namespace {
 
-// Every configuration of a gateway or an uplink that was read, by the text of its vPort: a change that fails goes back to the
-// former one.
-struct KnownConfigs {
-  static std::string KeyOf(const VPortConfig& vport) { return absl::StrCat(vport.details, "\n", vport.settings); }
-  const GatewayConfig& GatewayOf(const VPortConfig& vport) const { return gateways.at(KeyOf(vport)); }
-  const UplinkConfig& UplinkOf(const VPortConfig& vport) const { return uplinks.at(KeyOf(vport)); }
-
-  std::map<std::string, GatewayConfig> gateways;
-  std::map<std::string, UplinkConfig> uplinks;
-};
-
-absl::StatusOr<AgentConfig> Parse(const ConfigText& text, KnownConfigs* known) {
-  const absl::StatusOr<GatewaysConfig> config = ParseGatewaysConfig(text);
+absl::StatusOr<AgentConfig> Parse(const ConfigText& text) {
+  absl::StatusOr<GatewaysConfig> config = ParseGatewaysConfig(text);
   if (!config.ok()) return config.status();
-  auto vport = config->agent.vports.begin();
-  for (const GatewayConfig& gateway : config->gateways) known->gateways[KnownConfigs::KeyOf(*vport++)] = gateway;
-  for (const UplinkConfig& uplink : config->uplinks) known->uplinks[KnownConfigs::KeyOf(*vport++)] = uplink;
-  return config->agent;
+  return std::move(config->agent);
 }
 
-absl::StatusOr<std::unique_ptr<Agent>> MakeAgent(const AgentConfig& config, const KnownConfigs* known, Daemon* daemon,
-                                                 StateDir* state, Gateways* gateways, Uplinks* uplinks) {
+absl::StatusOr<std::unique_ptr<Agent>> MakeAgent(const AgentConfig& config, Daemon* daemon,
+                                                 StateDir* state, Gateways* gateways,
+                                                 Uplinks* uplinks) {
   auto hca = OpenHca(FLAGS_hca, FLAGS_rundir, FLAGS_fabric, daemon->WaitUnlessSignaled());
   if (!hca.ok()) return hca.status();
-  const auto make_port = [known, daemon, gateways, uplinks](const VPortConfig& vport, MacAddr mac, int mtu, const Ves& ves,
-                                                            FabricPort* fabric) -> absl::StatusOr<VPort> {
-    if (vport.type == "uplink") {
-      auto made = Uplink::MakeVPort(known->UplinkOf(vport), vport, mac, ves.config().pkey,
-                                    {daemon->loop(), daemon->clock(), uplinks, fabric});
-      if (!made.ok()) return made;
-      made->adjust = [known, uplink = uplinks->all().back()](const VPortConfig& to) { uplink->Change(known->UplinkOf(to)); };
-      return made;
-    }
-    auto made = Gateway::MakeVPort(known->GatewayOf(vport), vport, ves.config().pkey, mtu,
-                                   {fabric, daemon->loop(), daemon->clock(), FLAGS_statedir, gateways});
-    if (!made.ok()) return made;
-    made->adjust = [known, gateway = gateways->all().back()](const VPortConfig& to) { gateway->Change(known->GatewayOf(to)); };
-    return made;
+  const auto make_port = [daemon, gateways, uplinks](const VPortConfig& vport, MacAddr mac, int mtu,
+                                                     const Ves&,
+                                                     FabricPort* fabric) -> absl::StatusOr<VPort> {
+    if (vport.type == "uplink")
+      return Uplink::MakeVPort(vport, mac, {daemon->loop(), daemon->clock(), uplinks, fabric});
+    return Gateway::MakeVPort(vport, mtu,
+                              {fabric, daemon->loop(), daemon->clock(), FLAGS_statedir, gateways});
   };
   return Agent::Create(config, *std::move(hca), state, make_port, daemon->loop(), daemon->clock());
 }
@@ -89,11 +74,11 @@ absl::StatusOr<std::unique_ptr<Agent>> MakeAgent(const AgentConfig& config, cons
 absl::Status Run() {
   const absl::StatusOr<ConfigText> text = LoadGatewaysConfigText(FLAGS_config);
   if (!text.ok()) return text.status();
-  KnownConfigs known;
-  const absl::StatusOr<AgentConfig> config = Parse(*text, &known);
+  const absl::StatusOr<AgentConfig> config = Parse(*text);
   if (!config.ok()) return config.status();
   if (FLAGS_check_config) return absl::OkStatus();
-  const absl::StatusOr<std::string> socket = OwnControlSocket(FLAGS_rundir, "eoib-gateway", FLAGS_name);
+  const absl::StatusOr<std::string> socket =
+      OwnControlSocket(FLAGS_rundir, "eoib-gateway", FLAGS_name);
   if (!socket.ok()) return socket.status();
   auto daemon = Daemon::Open(*socket);
   if (!daemon.ok()) return daemon.status();
@@ -101,10 +86,11 @@ absl::Status Run() {
   auto state = StateDir::Open(FLAGS_statedir);
   if (!state.ok()) return state.status();
 
-  ConfigCommands configuration(
-      *text, {[] { return LoadGatewaysConfigText(FLAGS_config); },
-              [&known](const ConfigText& changed) { return Parse(changed, &known); },
-              {{"ves", ToKeys(kVesKeys)}, {"gateway", ToKeys(kGatewayKeys)}, {"uplink", ToKeys(kUplinkKeys)}}});
+  ConfigCommands configuration(*text, {[] { return LoadGatewaysConfigText(FLAGS_config); },
+                                       [](const ConfigText& changed) { return Parse(changed); },
+                                       {{"ves", ToKeys(kVesKeys)},
+                                        {"gateway", ToKeys(kGatewayKeys)},
+                                        {"uplink", ToKeys(kUplinkKeys)}}});
   configuration.RegisterReload((*daemon)->commands());
   (*daemon)->SetReloader([&configuration] { configuration.Reload().IgnoreError(); });
 
@@ -112,32 +98,38 @@ absl::Status Run() {
   Uplinks uplinks;
   std::unique_ptr<Agent> agent;
   const auto start = [&]() -> absl::Status {
-    const absl::StatusOr<AgentConfig> present = Parse(configuration.text(), &known);
+    const absl::StatusOr<AgentConfig> present = Parse(configuration.text());
     if (!present.ok()) return present.status();
-    auto made = MakeAgent(*present, &known, daemon->get(), state->get(), &gateways, &uplinks);
-    if (made.ok()) agent = *std::move(made);
-    return made.status();
+    auto made = MakeAgent(*present, daemon->get(), state->get(), &gateways, &uplinks);
+    if (!made.ok()) return made.status();
+    agent = *std::move(made);
+    return absl::OkStatus();
   };
   ServiceManager* const service_manager = (*daemon)->service_manager();
-  const absl::Status started =
-      FLAGS_wait_for_hca ? WaitForHca(start, (*daemon)->commands(), (*daemon)->loop(), service_manager) : start();
+  const absl::Status started = FLAGS_wait_for_hca ? WaitForHca(start, (*daemon)->commands(),
+                                                               (*daemon)->loop(), service_manager)
+                                                  : start();
   if (!started.ok()) return started;
   (*daemon)->SetStopper([&](std::function<void()> done) {
     agent->Stop(std::move(done));
     for (Gateway* gateway : gateways.all()) gateway->SaveAtTheEnd();
   });
   agent->OnFatal(RestartProcess);
-  agent->RegisterCommands((*daemon)->commands());
+  RegisterAgentCommands(agent.get(), (*daemon)->commands());
   RegisterGatewayCommands(&gateways, (*daemon)->commands());
   RegisterUplinkCommands(&uplinks, (*daemon)->commands());
-  agent->RegisterMetrics((*daemon)->metrics());
-  (*daemon)->metrics()->Register([&gateways](MetricSet* metrics) { CollectGateways(gateways, metrics); });
-  (*daemon)->metrics()->Register([&uplinks](MetricSet* metrics) { CollectUplinks(uplinks, metrics); });
+  RegisterAgentMetrics(agent.get(), (*daemon)->metrics());
+  (*daemon)->metrics()->Register(
+      [&gateways](MetricSet* metrics) { CollectGateways(gateways, metrics); });
+  (*daemon)->metrics()->Register(
+      [&uplinks](MetricSet* metrics) { CollectUplinks(uplinks, metrics); });
   configuration.Register(agent.get(), (*daemon)->commands());
   agent->Start();
-  service_manager->SetStatus([&agent] { return absl::StrCat("translating on ", FLAGS_hca, "; ", agent->StatusLine()); });
+  service_manager->SetStatus(
+      [&agent] { return absl::StrCat("translating on ", FLAGS_hca, "; ", agent->StatusLine()); });
   service_manager->SetProgressCheck([&agent] { return agent->MakesProgress(); });
-  LogInfo(absl::StrCat("translating on ", FLAGS_hca, "; control socket ", (*daemon)->socket_path()));
+  LogInfo(
+      absl::StrCat("translating on ", FLAGS_hca, "; control socket ", (*daemon)->socket_path()));
   (*daemon)->Run();
   agent.reset();
   LogInfo("stopped");
@@ -149,6 +141,7 @@ absl::Status Run() {
 
 int main(int argc, char** argv) {
   return eoib::RunDaemon(
-      {"eoib-gateway", "a gateway between VESes, plain IPoIB links and physical Ethernet networks", "eoib_gateway_main"}, argc,
-      argv, eoib::gateway::Run);
+      {"eoib-gateway", "a gateway between VESes, plain IPoIB links and physical Ethernet networks",
+       "eoib_gateway_main"},
+      argc, argv, eoib::gateway::Run);
 }

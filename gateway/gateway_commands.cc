@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
-#include "control/daemon/counter_text.h"
+#include "vswitch/base/daemon/counter_text.h"
 
 namespace eoib::gateway {
 namespace {
@@ -19,10 +19,13 @@ using Renderer = std::string (*)(const Json& gateway);
 // A command blocks the control thread for at most this long. A worker answers between two batches.
 constexpr absl::Duration kTracePatience = absl::Seconds(1);
 
-// Handles "[GATEWAY]": {"gateways": [...]} with the gateway that the first argument names, or all of them.
+// Handles "[GATEWAY]": {"gateways": [...]} with the gateway that the first argument names, or all
+// of them.
 CommandRegistry::Handler ForGateways(const Gateways* gateways, Reader read, Renderer text) {
-  return [gateways, read = std::move(read), text](const CommandRegistry::Arguments& arguments) -> absl::StatusOr<Answer> {
-    const absl::StatusOr<std::vector<Gateway*>> found = gateways->Find(arguments.empty() ? "" : arguments[0]);
+  return [gateways, read = std::move(read),
+          text](const CommandRegistry::Arguments& arguments) -> absl::StatusOr<Answer> {
+    const absl::StatusOr<std::vector<Gateway*>> found =
+        gateways->Find(arguments.empty() ? "" : arguments[0]);
     if (!found.ok()) return found.status();
     Json json = {{"gateways", Json::array()}};
     const absl::Time deadline = absl::Now() + kTracePatience;
@@ -43,17 +46,20 @@ std::string PeersText(const Json& gateway) {
   if (!gateway.contains("peers")) return absl::StrCat("  warning: ", kNoPeers, "\n");
   std::string text = gateway["peers"].empty() ? "  peers none" : "  peers";
   for (const Json& gid : gateway["peers"]) absl::StrAppend(&text, " ", gid.get<std::string>());
-  return absl::StrCat(text, "; ", TextOf(gateway, "unlisted_hellos"), " hellos of other GIDs were ignored\n");
+  return absl::StrCat(text, "; ", TextOf(gateway, "unlisted_hellos"),
+                      " hellos of other GIDs were ignored\n");
 }
 
 std::string ShowText(const Json& gateway) {
   std::string text =
-      absl::StrCat("gateway ", TextOf(gateway, "name"), ": VES ", TextOf(gateway, "ves"), ", VLAN ", TextOf(gateway, "vlan"),
-                   ", priority ", TextOf(gateway, "priority"), ", ", TextOf(gateway, "state"));
+      absl::StrCat("gateway ", TextOf(gateway, "name"), ": VES ", TextOf(gateway, "ves"), ", VLAN ",
+                   TextOf(gateway, "vlan"), ", priority ", TextOf(gateway, "priority"), ", ",
+                   TextOf(gateway, "state"));
   if (gateway.contains("trouble")) absl::StrAppend(&text, ": ", TextOf(gateway, "trouble"));
   if (gateway.contains("other")) absl::StrAppend(&text, ": ", TextOf(gateway, "other"), " works");
-  absl::StrAppend(&text, "\n  IPoIB hosts ", TextOf(gateway, "ipoib_hosts"), ", Ethernet addresses ",
-                  TextOf(gateway, "ethernet_addresses"), "\n", PeersText(gateway));
+  absl::StrAppend(&text, "\n  IPoIB hosts ", TextOf(gateway, "ipoib_hosts"),
+                  ", Ethernet addresses ", TextOf(gateway, "ethernet_addresses"), "\n",
+                  PeersText(gateway));
   if (gateway.contains("hello_group")) {
     const bool own = TextOf(gateway, "hello_group") == "own";
     absl::StrAppend(&text, "  hellos go through ",
@@ -63,18 +69,22 @@ std::string ShowText(const Json& gateway) {
 }
 
 std::string NeighborsText(const Json& gateway) {
-  std::string text = absl::StrCat("gateway ", TextOf(gateway, "name"), ": ", gateway["addresses"].size(), " addresses\n");
+  std::string text = absl::StrCat("gateway ", TextOf(gateway, "name"), ": ",
+                                  gateway["addresses"].size(), " addresses\n");
   for (const Json& row : gateway["addresses"]) {
-    absl::StrAppendFormat(&text, "  %-39s  %-8s  %s  %s  %6ss  %s\n", TextOf(row, "ip"), TextOf(row, "side"),
-                          TextOf(row, "mac"), TextOf(row, "ipoib"), TextOf(row, "age_s"), TextOf(row, "state"));
+    absl::StrAppendFormat(&text, "  %-39s  %-8s  %s  %s  %6ss  %s\n", TextOf(row, "ip"),
+                          TextOf(row, "side"), TextOf(row, "mac"), TextOf(row, "ipoib"),
+                          TextOf(row, "age_s"), TextOf(row, "state"));
   }
   return text;
 }
 
 std::string RoutesText(const Json& gateway) {
-  std::string text = absl::StrCat("gateway ", TextOf(gateway, "name"), ": ", gateway["routes"].size(), " routes\n");
+  std::string text = absl::StrCat("gateway ", TextOf(gateway, "name"), ": ",
+                                  gateway["routes"].size(), " routes\n");
   for (const Json& row : gateway["routes"]) {
-    const std::string via = row.contains("via") ? absl::StrCat("default via ", TextOf(row, "via")) : TextOf(row, "to");
+    const std::string via =
+        row.contains("via") ? absl::StrCat("default via ", TextOf(row, "via")) : TextOf(row, "to");
     absl::StrAppendFormat(&text, "  %-51s  %s", via, TextOf(row, "source"));
     if (row.contains("left_s")) absl::StrAppend(&text, ", expires in ", TextOf(row, "left_s"), "s");
     text += "\n";
@@ -83,7 +93,8 @@ std::string RoutesText(const Json& gateway) {
 }
 
 std::string FlushText(const Json& gateway) {
-  return absl::StrCat("gateway ", TextOf(gateway, "name"), ": ", TextOf(gateway, "flushed"), " routes flushed\n");
+  return absl::StrCat("gateway ", TextOf(gateway, "name"), ": ", TextOf(gateway, "flushed"),
+                      " routes flushed\n");
 }
 
 // Of the gateway, and of its IPoIB link.
@@ -93,7 +104,8 @@ std::string TwoParts(const Json& gateway, const std::string& own, const std::str
 }
 
 std::string StatsText(const Json& gateway) {
-  return TwoParts(gateway, CountersText(gateway["counters"]), CountersText(gateway["link_counters"]));
+  return TwoParts(gateway, CountersText(gateway["counters"]),
+                  CountersText(gateway["link_counters"]));
 }
 
 std::string DropsText(const Json& gateway) {
@@ -106,12 +118,15 @@ std::string TraceText(const Json& trace) {
   return text;
 }
 
-absl::StatusOr<Answer> Trace(const Gateways& gateways, const CommandRegistry::Arguments& arguments) {
+absl::StatusOr<Answer> Trace(const Gateways& gateways,
+                             const CommandRegistry::Arguments& arguments) {
   const absl::StatusOr<std::vector<Gateway*>> found = gateways.Find(arguments[0]);
   if (!found.ok()) return found.status();
-  absl::StatusOr<TracedPacket> packet = TracedPacket::Parse(absl::MakeConstSpan(arguments).subspan(1));
+  absl::StatusOr<TracedPacket> packet =
+      TracedPacket::Parse(absl::MakeConstSpan(arguments).subspan(1));
   if (!packet.ok()) return packet.status();
-  const absl::StatusOr<Json> trace = found->front()->Trace(*std::move(packet), absl::Now() + kTracePatience);
+  const absl::StatusOr<Json> trace =
+      found->front()->Trace(*std::move(packet), absl::Now() + kTracePatience);
   if (!trace.ok()) return trace.status();
   return Answer(*trace, TraceText);
 }
@@ -120,20 +135,27 @@ absl::StatusOr<Answer> Trace(const Gateways& gateways, const CommandRegistry::Ar
 
 void RegisterGatewayCommands(const Gateways* gateways, CommandRegistry* registry) {
   const auto add = [&](const char* name, const char* help, Reader read, Renderer text) {
-    registry->Register({absl::StrCat("gateway/", name), "[GATEWAY]", help, 0, 1, ForGateways(gateways, std::move(read), text)});
+    registry->Register({absl::StrCat("gateway/", name), "[GATEWAY]", help, 0, 1,
+                        ForGateways(gateways, std::move(read), text)});
   };
   add(
-      "show", "gateways and their IPoIB links", [](Gateway* gateway, absl::Time deadline) { return gateway->Show(deadline); },
-      ShowText);
+      "show", "gateways and their IPoIB links",
+      [](Gateway* gateway, absl::Time deadline) { return gateway->Show(deadline); }, ShowText);
   add(
-      "neigh/show", "the hosts of both sides, with the addresses under which the other side knows them",
-      [](Gateway* gateway, absl::Time deadline) { return gateway->ShowNeighbors(deadline); }, NeighborsText);
+      "neigh/show",
+      "the hosts of both sides, with the addresses under which the other side knows them",
+      [](Gateway* gateway, absl::Time deadline) { return gateway->ShowNeighbors(deadline); },
+      NeighborsText);
   add(
-      "route/show", "the prefixes of the subnet and the routers to other networks, configured and learned",
-      [](Gateway* gateway, absl::Time deadline) { return gateway->ShowRoutes(deadline); }, RoutesText);
-  const Reader flush = [](Gateway* gateway, absl::Time deadline) { return gateway->FlushRoutes(deadline); };
-  registry->Register(
-      {"gateway/route/flush", "GATEWAY", "forget learned prefixes and routers", 1, 1, ForGateways(gateways, flush, FlushText)});
+      "route/show",
+      "the prefixes of the subnet and the routers to other networks, configured and learned",
+      [](Gateway* gateway, absl::Time deadline) { return gateway->ShowRoutes(deadline); },
+      RoutesText);
+  const Reader flush = [](Gateway* gateway, absl::Time deadline) {
+    return gateway->FlushRoutes(deadline);
+  };
+  registry->Register({"gateway/route/flush", "GATEWAY", "forget learned prefixes and routers", 1, 1,
+                      ForGateways(gateways, flush, FlushText)});
   add(
       "groups", "multicast groups of the IPoIB link that the gateway is in",
       [](Gateway* gateway, absl::Time) { return gateway->Groups(); },
@@ -142,14 +164,17 @@ void RegisterGatewayCommands(const Gateways* gateways, CommandRegistry* registry
       "stats", "counters of translation and IPoIB links",
       [](Gateway* gateway, absl::Time deadline) { return gateway->Stats(deadline); }, StatsText);
   add(
-      "drops", "what a gateway dropped and why", [](Gateway* gateway, absl::Time deadline) { return gateway->Drops(deadline); },
-      DropsText);
-  registry->Register({"gateway/trace", "GATEWAY ethernet FRAME | ipoib DATAGRAM SOURCE|- [group]",
-                      "what the gateway would do with a packet, which is given in hexadecimal, without doing it", 3, 5,
-                      [gateways](const CommandRegistry::Arguments& arguments) { return Trace(*gateways, arguments); }});
+      "drops", "what a gateway dropped and why",
+      [](Gateway* gateway, absl::Time deadline) { return gateway->Drops(deadline); }, DropsText);
+  registry->Register(
+      {"gateway/trace", "GATEWAY ethernet FRAME | ipoib DATAGRAM SOURCE|- [group]",
+       "what the gateway would do with a packet, which is given in hexadecimal, without doing it",
+       3, 5, [gateways](const CommandRegistry::Arguments& arguments) {
+         return Trace(*gateways, arguments);
+       }});
   // Not gateway/trace: the worker copies all its tables for it.
-  registry->MarkReadOnly(
-      {"gateway/show", "gateway/neigh/show", "gateway/route/show", "gateway/groups", "gateway/stats", "gateway/drops"});
+  registry->MarkReadOnly({"gateway/show", "gateway/neigh/show", "gateway/route/show",
+                          "gateway/groups", "gateway/stats", "gateway/drops"});
 }
 
 }  // namespace eoib::gateway

@@ -1,10 +1,10 @@
-// Commands of the control socket for gateways: gateway/show, neigh/show, route/show, route/flush, groups, stats, drops,
-// trace.
+// Commands of the control socket for gateways: gateway/show, neigh/show, route/show, route/flush,
+// groups, stats, drops, trace.
 #ifndef EOIB_GATEWAY_GATEWAY_COMMANDS_H_
 #define EOIB_GATEWAY_GATEWAY_COMMANDS_H_
 
-#include "control/daemon/command_registry.h"
-#include "gateway/gateway.h"
+#include "gateway/translation/gateway.h"
+#include "vswitch/base/daemon/command_registry.h"
 
 namespace eoib::gateway {
 

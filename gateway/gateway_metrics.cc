@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "gateway/ipoib/ipoib_metrics.h"
+#include "gateway/link/ipoib_metrics.h"
 
 namespace eoib::gateway {
 namespace {
@@ -36,19 +36,23 @@ void Collect(const Snapshot& snapshot, const MetricSet::Labels& labels, MetricSe
   const auto& events = snapshot.translation.events;
   for (size_t i = 0; i < events.kSize; ++i) {
     const auto event = static_cast<translation::Event>(i);
-    metrics->Counter(absl::StrCat("gateway_", InfoOf(event).label), InfoOf(event).help, labels, events[event]);
+    metrics->Counter(absl::StrCat("gateway_", InfoOf(event).label), InfoOf(event).help, labels,
+                     events[event]);
   }
-#define EOIB_X(member, label, help) metrics->Counter("gateway_" label, help, labels, snapshot.port.member);
+#define EOIB_X(member, label, help) \
+  metrics->Counter("gateway_" label, help, labels, snapshot.port.member);
   EOIB_GATEWAY_PORT_COUNTERS(EOIB_X)
 #undef EOIB_X
-#define EOIB_X(member, label, help) metrics->Counter("gateway_" label, help, labels, snapshot.hellos.member);
+#define EOIB_X(member, label, help) \
+  metrics->Counter("gateway_" label, help, labels, snapshot.hellos.member);
   EOIB_HELLO_COUNTERS(EOIB_X)
 #undef EOIB_X
   metrics->Gauge("gateway_held_packets", "packets that wait for the answer of a host", labels,
                  static_cast<double>(snapshot.held));
   metrics->Gauge("gateway_waiting_frames", "frames that wait for a buffer of the VES", labels,
                  static_cast<double>(snapshot.port.waiting));
-  constexpr char kDropsHelp[] = "what the gateway dropped; eoibctl -t eoib-gateway gateway drops explains each reason";
+  constexpr char kDropsHelp[] =
+      "what the gateway dropped; eoibctl -t eoib-gateway gateway drops explains each reason";
   ipoib::CollectDrops("gateway_drops", kDropsHelp, labels, snapshot.translation.drops, metrics);
   ipoib::CollectDrops("gateway_drops", kDropsHelp, labels, snapshot.port.drops, metrics);
   ipoib::CollectLink(labels, *snapshot.link, snapshot.link_drops, snapshot.under_way, metrics);
@@ -61,10 +65,12 @@ void CollectGateways(const Gateways& gateways, MetricSet* metrics) {
   for (Gateway* gateway : gateways.all()) {
     const MetricSet::Labels labels = {{"gateway", gateway->name()}};
     Snapshot snapshot;
-    const absl::Status read =
-        gateway->ReadCounters([&snapshot](const GatewayPort::TaskContext& context) { Read(context, &snapshot); }, deadline);
-    metrics->Gauge("gateway_answered", "1 if the gateway's worker gave its counters in time; else they are missing", labels,
-                   read.ok() ? 1 : 0);
+    const absl::Status read = gateway->ReadCounters(
+        [&snapshot](const GatewayPort::TaskContext& context) { Read(context, &snapshot); },
+        deadline);
+    metrics->Gauge("gateway_answered",
+                   "1 if the gateway's worker gave its counters in time; else they are missing",
+                   labels, read.ok() ? 1 : 0);
     if (read.ok()) Collect(snapshot, labels, metrics);
   }
 }

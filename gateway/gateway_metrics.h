@@ -2,8 +2,8 @@
 #ifndef EOIB_GATEWAY_GATEWAY_METRICS_H_
 #define EOIB_GATEWAY_GATEWAY_METRICS_H_
 
-#include "control/daemon/metric_set.h"
-#include "gateway/gateway.h"
+#include "gateway/translation/gateway.h"
+#include "vswitch/base/daemon/metric_set.h"
 
 namespace eoib::gateway {
 

@@ -1,4 +1,5 @@
-// Gateways on ports of an in-process subnet, for tests. Workers are threads; the test drives the control side with Pump().
+// Gateways on ports of an in-process subnet, for tests. Workers are threads; the test drives the
+// control side with Pump().
 #ifndef EOIB_GATEWAY_GATEWAY_TEST_FIXTURE_H_
 #define EOIB_GATEWAY_GATEWAY_TEST_FIXTURE_H_
 
@@ -9,11 +10,12 @@
 #include <vector>
 
 #include "control/agent_test_fixture.h"
-#include "gateway/conservation_for_test.h"
-#include "gateway/gateway.h"
+#include "control/operator/agent_commands.h"
 #include "gateway/gateway_commands.h"
-#include "gateway/gateway_config.h"
-#include "gateway/ipoib/link_test_fixture.h"
+#include "gateway/gateways_config.h"
+#include "gateway/link/link_test_fixture.h"
+#include "gateway/translation/conservation_for_test.h"
+#include "gateway/translation/gateway.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -26,20 +28,21 @@ inline constexpr char kOneGateway[] =
 class GatewayNode {
  public:
   // `prepare` is called before the agent gets the HCA.
-  GatewayNode(softhca::Subnet* subnet, const std::string& name, const std::string& toml, const std::string& state_directory,
-              const Clock* clock, const std::function<void(FaultyHca*)>& prepare)
-      : loop_(clock), state_(StateDir::Open(state_directory).value()), config_(ParseGatewaysConfig(toml, "test").value()) {
-    const auto make_port = [this, clock, state_directory](const VPortConfig& vport, MacAddr, int mtu, const Ves&,
-                                                          FabricPort* fabric) {
-      const auto config = std::find_if(config_.gateways.begin(), config_.gateways.end(),
-                                       [&](const GatewayConfig& gateway) { return gateway.name == vport.name; });
-      return Gateway::MakeVPort(*config, vport, config_.agent.veses[0].pkey, mtu,
-                                {fabric, &loop_, clock, state_directory, &gateways_});
+  GatewayNode(softhca::Subnet* subnet, const std::string& name, const std::string& toml,
+              const std::string& state_directory, const Clock* clock,
+              const std::function<void(FaultyHca*)>& prepare)
+      : loop_(clock),
+        state_(StateDir::Open(state_directory).value()),
+        config_(ParseGatewaysConfig(toml, "test").value()) {
+    const auto make_port = [this, clock, state_directory](const VPortConfig& vport, MacAddr,
+                                                          int mtu, const Ves&, FabricPort* fabric) {
+      return Gateway::MakeVPort(vport, mtu, {fabric, &loop_, clock, state_directory, &gateways_});
     };
     auto hca = std::make_unique<FaultyHca>(softhca::OpenSoftHca(subnet->Connect(), name).value());
     prepare(hca.get());
-    agent_ = Agent::Create(config_.agent, std::move(hca), state_.get(), make_port, &loop_, clock).value();
-    agent_->RegisterCommands(&commands_);
+    agent_ = Agent::Create(config_.agent, std::move(hca), state_.get(), make_port, &loop_, clock)
+                 .value();
+    RegisterAgentCommands(agent_.get(), &commands_);
     RegisterGatewayCommands(&gateways_, &commands_);
     agent_->Start();
   }
@@ -53,8 +56,10 @@ class GatewayNode {
     const absl::StatusOr<std::string> answer = commands_.Run(name, arguments);
     return answer.ok() ? *answer : absl::StrCat("error: ", answer.status().message());
   }
-  std::string ReadOnlyCommand(const std::string& name, const CommandRegistry::Arguments& arguments = {}) {
-    const absl::StatusOr<std::string> answer = commands_.Run(name, arguments, CommandRegistry::Access::kReadOnly);
+  std::string ReadOnlyCommand(const std::string& name,
+                              const CommandRegistry::Arguments& arguments = {}) {
+    const absl::StatusOr<std::string> answer =
+        commands_.Run(name, arguments, CommandRegistry::Access::kReadOnly);
     return answer.ok() ? *answer : absl::StrCat("error: ", answer.status().message());
   }
   bool Active() { return absl::StrContains(Command("gateway/show"), ", active"); }
@@ -97,17 +102,20 @@ class GatewayTest : public testing::Test {
       const std::string& name, const std::string& toml = kOneGateway, const std::string& state = "",
       const std::function<void(FaultyHca*)>& prepare = [](FaultyHca*) {}) {
     if (state.empty()) directories_.push_back(std::make_unique<TempDir>());
-    gateways_.push_back(std::make_unique<GatewayNode>(&subnet_, name, toml, state.empty() ? directories_.back()->path() : state,
-                                                      &clock_, prepare));
+    gateways_.push_back(std::make_unique<GatewayNode>(
+        &subnet_, name, toml, state.empty() ? directories_.back()->path() : state, &clock_,
+        prepare));
     return gateways_.back().get();
   }
   Host* AddHost(const std::string& name) {
     directories_.push_back(std::make_unique<TempDir>());
-    hosts_.push_back(std::make_unique<Host>(&subnet_, name, kOneVes, &clock_, directories_.back()->path(), [](FaultyHca*) {}));
+    hosts_.push_back(std::make_unique<Host>(&subnet_, name, kOneVes, &clock_,
+                                            directories_.back()->path(), [](FaultyHca*) {}));
     return hosts_.back().get();
   }
   ipoib::Node* AddNode(const std::string& name) {
-    nodes_.push_back(std::make_unique<ipoib::Node>(&subnet_, name, &clock_, ipoib::Link::Options{.pkey = PKey(0x8002)}));
+    nodes_.push_back(std::make_unique<ipoib::Node>(&subnet_, name, &clock_,
+                                                   ipoib::Link::Options{.pkey = PKey(0x8002)}));
     return nodes_.back().get();
   }
   // Turns all nodes, 10 ms of fake time a turn, until `predicate` holds.

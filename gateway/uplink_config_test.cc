@@ -3,7 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "gateway/gateway_config.h"
+#include "gateway/gateways_config.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -13,7 +13,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-constexpr char kTrunkVes[] = "[[ves]]\nname = \"blue\"\npkey = 0x8001\nvlans = [0, 10, \"20-29\"]\n";
+constexpr char kTrunkVes[] =
+    "[[ves]]\nname = \"blue\"\npkey = 0x8001\nvlans = [0, 10, \"20-29\"]\n";
 constexpr char kUplink[] = "[[uplink]]\nname = 'up0'\nves = 'blue'\nnetdev = 'eth1'\n";
 
 TEST(UplinkConfigTest, TheLeastThatWorks) {
@@ -32,11 +33,13 @@ TEST(UplinkConfigTest, TheLeastThatWorks) {
 
 TEST(UplinkConfigTest, ReadsEveryKey) {
   const GatewaysConfig config =
-      ParseGatewaysConfig(absl::StrCat(kTrunkVes, kUplink,
-                                       "vlans = [10, '20-25:120', '29:0']\nmtu = 9000\nfdb_limit = 100\nves_macs = 50\n"
-                                       "stp = 'drop'\nlldp = 'pass'\nslow = 'drop'\nedge = false\npriority = 7\n"
-                                       "peers = ['fe80::1', 'fe80::2']\nicmp_source = ['10.0.0.250', 'fd00::250']\n"),
-                          "f")
+      ParseGatewaysConfig(
+          absl::StrCat(
+              kTrunkVes, kUplink,
+              "vlans = [10, '20-25:120', '29:0']\nmtu = 9000\nfdb_limit = 100\nves_macs = 50\n"
+              "stp = 'drop'\nlldp = 'pass'\nslow = 'drop'\nedge = false\npriority = 7\n"
+              "peers = ['fe80::1', 'fe80::2']\nicmp_source = ['10.0.0.250', 'fd00::250']\n"),
+          "f")
           .value();
   const UplinkConfig& uplink = config.uplinks[0];
   EXPECT_EQ(uplink.netdev, "eth1");
@@ -54,7 +57,9 @@ TEST(UplinkConfigTest, ReadsEveryKey) {
 
 TEST(UplinkConfigTest, GatewaysAndUplinksShareOneFile) {
   const GatewaysConfig config =
-      ParseGatewaysConfig(absl::StrCat(kTrunkVes, "[[gateway]]\nname = 'gw0'\nves = 'blue'\n", kUplink), "f").value();
+      ParseGatewaysConfig(
+          absl::StrCat(kTrunkVes, "[[gateway]]\nname = 'gw0'\nves = 'blue'\n", kUplink), "f")
+          .value();
   ASSERT_THAT(config.agent.vports, SizeIs(2));
   EXPECT_EQ(config.agent.vports[0].type, "ipoib");
   EXPECT_EQ(config.agent.vports[1].type, "uplink");
@@ -77,7 +82,8 @@ TEST(UplinkConfigTest, ReportsMistakes) {
            Row{"vlan = 10\n", "vlan"},
            Row{"[[uplink]]\nname = 'up1'\nves = 'blue'\nnetdev = 'eth2'\nvlans = [10]\n",
                "two ways between two networks are a loop"},
-           Row{"vlans = [0]\n[[uplink]]\nname = 'up1'\nves = 'blue'\nnetdev = 'eth1'\nvlans = [10]\n",
+           Row{"vlans = [0]\n[[uplink]]\nname = 'up1'\nves = 'blue'\nnetdev = 'eth1'\nvlans = "
+               "[10]\n",
                "netdev \"eth1\" is also that of uplink \"up0\""},
        }) {
     const auto config = ParseGatewaysConfig(absl::StrCat(kTrunkVes, kUplink, row.more), "f");

@@ -1,4 +1,5 @@
-// Replays corpora through a fuzz target, in builds without libFuzzer. Each argument is a directory of inputs.
+// Replays corpora through a fuzz target, in builds without libFuzzer. Each argument is a directory
+// of inputs.
 //
 // Fails if a directory is missing or empty: a test that replays nothing would always pass.
 #include <algorithm>
@@ -25,7 +26,8 @@ std::vector<fs::path> Inputs(const fs::path& directory) {
   for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
     if (it->is_regular_file(error)) inputs.push_back(it->path());
   }
-  if (error) std::fprintf(stderr, "read corpus %s: %s\n", directory.c_str(), error.message().c_str());
+  if (error)
+    std::fprintf(stderr, "read corpus %s: %s\n", directory.c_str(), error.message().c_str());
   std::sort(inputs.begin(), inputs.end());
   return inputs;
 }
@@ -33,7 +35,8 @@ std::vector<fs::path> Inputs(const fs::path& directory) {
 bool Replay(const fs::path& input) {
   std::ifstream file(input, std::ios::binary);
   // A vector of exactly the input's size, so that a sanitizer detects a read beyond it.
-  const std::vector<char> bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const std::vector<char> bytes((std::istreambuf_iterator<char>(file)),
+                                std::istreambuf_iterator<char>());
   if (!file) {
     std::fprintf(stderr, "read %s failed\n", input.c_str());
     return false;

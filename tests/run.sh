@@ -18,10 +18,6 @@ cd "$(dirname "$0")/.." || exit 1
 . tests/run/coverage.sh
 . tests/run/fuzz.sh
 
-# The further builds of --all use clang: it has libFuzzer, and builds with sanitizers in half the time.
-CLANG=(-DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++)
-PLAIN=(-DCMAKE_BUILD_TYPE=RelWithDebInfo -DEOIB_WERROR=ON)
-
 usage() {
   sed -n '2,14s/^# \{0,1\}//p' "$0"
   exit "$1"
@@ -39,13 +35,13 @@ scratch() {
   made=$(mktemp -d) && SCRATCH+=("$made")
 }
 
-# build DIRECTORY "TARGET..." CMAKE_ARGUMENTS...
+# build PRESET DIRECTORY "TARGET..." CMAKE_ARGUMENTS...
 build() {
-  local directory=$1 targets=$2
-  shift 2
+  local preset=$1 directory=$2 targets=$3
+  shift 3
   title "build $directory: $targets"
   # shellcheck disable=SC2086
-  timed "build of $directory: $targets" build_tree "$directory" $targets -- "${PLAIN[@]}" "$@" || { fail "build $directory"; return 1; }
+  timed "build of $directory: $targets" build_tree "$preset" "$directory" $targets -- -DEOIB_WERROR=ON "$@" || { fail "build $directory"; return 1; }
 }
 
 # An empty compiler cache makes a build a tenth slower, without any use on a machine that builds once.
@@ -56,16 +52,16 @@ use_no_empty_cache() {
 # Builds at the lowest priority, in the time that tests leave while they wait. A later `build` of the same tree reports the errors.
 AHEAD=
 build_ahead() {
-  local directory=$1 targets=$2
-  shift 2
+  local preset=$1 directory=$2 targets=$3
+  shift 3
   # shellcheck disable=SC2086
-  (renice -n 19 "$BASHPID" >/dev/null; build_tree "$directory" $targets -- "${PLAIN[@]}" "$@") >/dev/null 2>&1 &
+  (renice -n 19 "$BASHPID" >/dev/null; build_tree "$preset" "$directory" $targets -- "$@") >/dev/null 2>&1 &
   AHEAD=$!
 }
 
-ASAN=(build-asan "unit_tests programs eoib-vswitchd" -DEOIB_SANITIZE=address,undefined -DEOIB_FUZZ=ON "${CLANG[@]}"
-  -DEOIB_OPENVSWITCH="$PWD/build/openvswitch")
-TSAN=(build-tsan unit_tests -DEOIB_SANITIZE=thread "${CLANG[@]}")
+# One tree for the address sanitizer and for fuzzing.
+ASAN=(fuzz build-asan "unit_tests programs eoib-vswitchd" -DEOIB_OPENVSWITCH=ON -DEOIB_OPENVSWITCH_BUILT="$PWD/build/openvswitch")
+TSAN=(tsan build-tsan unit_tests)
 
 run_sanitizers() {
   # Only the agents, gateways, fabricd and the port type of Open vSwitch are instrumented. The netns and ovs test programs, and
@@ -85,7 +81,7 @@ run_sanitizers() {
 }
 
 run_coverage() {
-  build build-coverage "fuzzers ${VERBS_TESTS[*]}" -DEOIB_COVERAGE=ON "${CLANG[@]}" || return
+  build coverage build-coverage "fuzzers ${VERBS_TESTS[*]}" || return
   timed "coverage" cover_all
 }
 
@@ -102,7 +98,7 @@ done
 
 timed packages install_packages build run test ${ALL:+package bench all} || exit 1
 use_no_empty_cache
-if build build all -DCMAKE_CXX_COMPILER=g++; then
+if build release build all; then
   title "test"
   if [ "${#LABELS[@]}" -gt 0 ]; then
     run_ctest build build "" -L "$(label_expression "${LABELS[@]}")"
@@ -115,7 +111,7 @@ if build build all -DCMAKE_CXX_COMPILER=g++; then
   fi
 fi
 if [ -n "$ALL" ]; then
-  build build benchmarks -DCMAKE_CXX_COMPILER=g++
+  build release build benchmarks
   run_sanitizers
   run_coverage
 fi

@@ -1,7 +1,8 @@
-// Annotates absl::Mutex for ThreadSanitizer. Debian's Abseil is not instrumented, so every use of a mutex would look like a
-// race. In thread-sanitizer builds the linker routes our calls through these wrappers (--wrap, see the top CMakeLists.txt):
-// they tell the sanitizer that an unlock happens before the next lock. Any thread that holds the mutex may evaluate the
-// conditions of Await inside these calls, which the sanitizer cannot know, so it ignores reads there.
+// Annotates absl::Mutex for ThreadSanitizer. Debian's Abseil is not instrumented, so every use of a
+// mutex would look like a race. In thread-sanitizer builds the linker routes our calls through
+// these wrappers (--wrap, see the top CMakeLists.txt): they tell the sanitizer that an unlock
+// happens before the next lock. Any thread that holds the mutex may evaluate the conditions of
+// Await inside these calls, which the sanitizer cannot know, so it ignores reads there.
 #include <sanitizer/tsan_interface.h>
 
 #include "absl/synchronization/mutex.h"
@@ -18,8 +19,8 @@ class IgnoreReads {
   ~IgnoreReads() { AnnotateIgnoreReadsEnd(__FILE__, __LINE__); }
 };
 
-// Turns off Abseil's own deadlock detection: its graph has a lock that the sanitizer does not see, and the sanitizer detects
-// lock-order cycles itself.
+// Turns off Abseil's own deadlock detection: its graph has a lock that the sanitizer does not see,
+// and the sanitizer detects lock-order cycles itself.
 [[maybe_unused]] const bool kNoCycleSearch = [] {
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   return true;
@@ -56,7 +57,8 @@ extern "C" bool __wrap__ZN4absl7debian35Mutex7TryLockEv(void* mutex) {
 
 // void Mutex::Await(const Condition&): releases the mutex and takes it again.
 extern "C" void __real__ZN4absl7debian35Mutex5AwaitERKNS0_9ConditionE(void*, const void*);
-extern "C" void __wrap__ZN4absl7debian35Mutex5AwaitERKNS0_9ConditionE(void* mutex, const void* condition) {
+extern "C" void __wrap__ZN4absl7debian35Mutex5AwaitERKNS0_9ConditionE(void* mutex,
+                                                                      const void* condition) {
   __tsan_release(mutex);
   {
     IgnoreReads ignore;
@@ -78,5 +80,7 @@ extern "C" void __wrap__ZN4absl7debian35Mutex5AwaitERKNS0_9ConditionE(void* mute
     __tsan_acquire(mutex);                                                           \
     return met;                                                                      \
   }
-EOIB_WRAP_TIMED_AWAIT(_ZN4absl7debian35Mutex16AwaitWithTimeoutERKNS0_9ConditionENS0_8DurationE, absl::Duration)
-EOIB_WRAP_TIMED_AWAIT(_ZN4absl7debian35Mutex17AwaitWithDeadlineERKNS0_9ConditionENS0_4TimeE, absl::Time)
+EOIB_WRAP_TIMED_AWAIT(_ZN4absl7debian35Mutex16AwaitWithTimeoutERKNS0_9ConditionENS0_8DurationE,
+                      absl::Duration)
+EOIB_WRAP_TIMED_AWAIT(_ZN4absl7debian35Mutex17AwaitWithDeadlineERKNS0_9ConditionENS0_4TimeE,
+                      absl::Time)

@@ -11,7 +11,8 @@ class IdlePolicyTest : public testing::Test {
  protected:
   using enum IdlePolicy::Choice;
 
-  // The choice of a worker that has received `from` frames from sockets and transmitted `to` frames to them, since the last one.
+  // The choice of a worker that has received `from` frames from sockets and transmitted `to` frames
+  // to them, since the last one.
   IdlePolicy::Choice After(uint64_t from, uint64_t to, uint64_t size = kSmall) {
     total_.from_sockets += from;
     total_.to_sockets += to;

@@ -33,7 +33,8 @@ Worker::Worker(std::string name, bool realtime)
 Worker::~Worker() { Stop(); }
 
 size_t Worker::NewEvent(const Event& event) {
-  const auto unused = std::find_if(events_.begin(), events_.end(), [](const Event& e) { return e.source == Source::kUnused; });
+  const auto unused = std::find_if(events_.begin(), events_.end(),
+                                   [](const Event& e) { return e.source == Source::kUnused; });
   const size_t index = static_cast<size_t>(unused - events_.begin());
   if (unused == events_.end()) {
     events_.push_back(event);
@@ -50,7 +51,8 @@ absl::Status Worker::WatchAs(int fd, size_t event) {
   request.events = EPOLLIN;
   request.data.u64 = event;
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &request) != 0) {
-    return absl::InternalError(absl::StrCat("watch descriptor ", fd, " in a worker: ", strerror(errno)));
+    return absl::InternalError(
+        absl::StrCat("watch descriptor ", fd, " in a worker: ", strerror(errno)));
   }
   return absl::OkStatus();
 }
@@ -93,7 +95,9 @@ absl::Status Worker::AddPort(Forwarder* forwarder, uint32_t port) {
 
 void Worker::RemovePort(const Forwarder* forwarder, uint32_t port) {
   for (size_t i = 0; i < events_.size(); ++i) {
-    if (events_[i].source != Source::kPort || events_[i].forwarder != forwarder || events_[i].port != port) continue;
+    if (events_[i].source != Source::kPort || events_[i].forwarder != forwarder ||
+        events_[i].port != port)
+      continue;
     return Forget(i, forwarder->ports()[port].port->receive_fd());
   }
 }
@@ -134,7 +138,8 @@ void Worker::Stop(absl::Duration backlog) {
 }
 
 bool Worker::IsToStop(bool busy) const {
-  return ABSL_PREDICT_FALSE(stopping_.load(std::memory_order_acquire)) && (!busy || clock_.Now() >= stop_by_);
+  return ABSL_PREDICT_FALSE(stopping_.load(std::memory_order_acquire)) &&
+         (!busy || clock_.Now() >= stop_by_);
 }
 
 bool Worker::MakesProgress() {
@@ -162,8 +167,9 @@ void Worker::Run() {
   for (Forwarder* forwarder : forwarders_) DataPath::SendLast(forwarder);
 }
 
-// The receive buffer of a socket would overflow while its program waits for this processor. Linux 6.18 makes a program that
-// yields wait for the others' time slices, so a worker yields for that reason only.
+// The receive buffer of a socket would overflow while its program waits for this processor.
+// Linux 6.18 makes a program that yields wait for the others' time slices, so a worker yields for
+// that reason only.
 void Worker::YieldToReaders() {
   uint64_t frames = 0;
   for (const Forwarder* forwarder : forwarders_) frames += forwarder->traffic().to_sockets;
@@ -172,7 +178,8 @@ void Worker::YieldToReaders() {
   sched_yield();
 }
 
-// Waits for events for so long, and does what is due. Returns whether there was anything.
+// Waits for events for `sleep_milliseconds`, and does what is due. Returns whether there was
+// anything.
 bool Worker::Turn(int sleep_milliseconds) {
   std::array<epoll_event, 64> ready;
   const int count = epoll_wait(epoll_.get(), ready.data(), ready.size(), sleep_milliseconds);
@@ -185,7 +192,8 @@ bool Worker::Turn(int sleep_milliseconds) {
 
 // Returns whether there may be something to do.
 bool Worker::WaitBeforeSleep() {
-  if (stopping_.load(std::memory_order_relaxed)) return false;  // an idle moment is all that it waits for
+  // An idle moment is all that it waits for.
+  if (stopping_.load(std::memory_order_relaxed)) return false;
   const IdlePolicy::Choice choice = idle_.OnIdle(TrafficAtPorts());
   if (idle_.pauses()) {
     priority_.RunAhead(clock_.Now());
@@ -234,7 +242,8 @@ void Worker::Housekeep() {
   if (ABSL_PREDICT_FALSE(!paused_.empty())) ResumePorts();
 }
 
-// A port that is ready would end every sleep. The completions that make room in the send queue raise an event.
+// A port that is ready would end every sleep. The completions that make room in the send queue
+// raise an event.
 void Worker::PausePort(size_t event) {
   WatchPort(event, 0);
   paused_.push_back(event);
@@ -254,7 +263,8 @@ void Worker::WatchPort(size_t event, uint32_t conditions) {
   request.events = conditions;
   request.data.u64 = event;
   const int fd = port.forwarder->ports()[port.port].port->receive_fd();
-  epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &request);  // fails for an interface that was deleted (TapPort::StopReading)
+  // Fails for an interface that was deleted (TapPort::StopReading)
+  epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &request);
 }
 
 void Worker::Handle(size_t index) {
@@ -270,7 +280,8 @@ void Worker::Handle(size_t index) {
       progressed_.store(true, std::memory_order_relaxed);
       break;
     case Source::kFabric:
-      if (UdEndpoint* endpoint = event.forwarder->endpoint(); endpoint != nullptr) endpoint->DrainEvents();
+      if (UdEndpoint* endpoint = event.forwarder->endpoint(); endpoint != nullptr)
+        endpoint->DrainEvents();
       break;
     case Source::kInjected:
       PollInjected(event.forwarder);

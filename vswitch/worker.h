@@ -1,12 +1,13 @@
-// Worker: a thread that runs forwarders, of several VESes. It owns their queue pairs, buffers and the data sides of their
-// ports; no other thread posts, polls, reads or writes there.
+// Worker: a thread that runs forwarders, of several VESes. It owns their queue pairs, buffers and
+// the data sides of their ports; no other thread posts, polls, reads or writes there.
 //
-// In each turn it asks epoll, handles one batch from each ready port and each queue pair, and reaps completed sends. When
-// idle, it may poll for a moment, or pause (idle_policy.h). Then it arms the completion queues, polls once more
-// (an arrival between the last poll and arming raises no event) and sleeps. These hosts run virtual machines on the same cores.
+// In each turn it asks epoll, handles one batch from each ready port and each queue pair, and reaps
+// completed sends. When idle, it may poll for a moment, or pause (idle_policy.h). Then it arms the
+// completion queues, polls once more (an arrival between the last poll and arming raises no event)
+// and sleeps. These hosts run virtual machines on the same cores.
 //
-// While a forwarder's send queue is congested, its ports are not read: their frames wait, and are dropped if need be, at their
-// sources.
+// While a forwarder's send queue is congested, its ports are not read: their frames wait, and are
+// dropped if need be, at their sources.
 #ifndef EOIB_VSWITCH_WORKER_H_
 #define EOIB_VSWITCH_WORKER_H_
 
@@ -20,17 +21,25 @@
 #include "absl/time/time.h"
 #include "vswitch/base/clock.h"
 #include "vswitch/base/unique_fd.h"
-#include "vswitch/forwarder.h"
+#include "vswitch/forwarder/forwarder.h"
 #include "vswitch/idle_policy.h"
 #include "vswitch/worker_priority.h"
 
 namespace eoib {
 
 // The members work as those of DataPath.
+//
+// Threads: the control thread calls everything. Between Start and Join the forwarders and the
+// events belong to the worker's thread, so control calls Add, Remove, AddPort, RemovePort and
+// WatchEndpointOf only while the worker is stopped.
+//
+// Invariants: epoll reports the index of an event in events_, so an index is reused only after its
+// descriptor has left epoll. The worker owns neither forwarders nor ports; control removes a
+// forwarder or port before it destroys it.
 class Worker final {
  public:
-  // `name` is that of the thread, at most 15 bytes. A worker that is `realtime` pauses, and runs ahead of programs, while many
-  // small frames come.
+  // `name` is that of the thread, at most 15 bytes. A worker that is `realtime` pauses, and runs
+  // ahead of programs, while many small frames come.
   explicit Worker(std::string name = "eoib-worker", bool realtime = false);
   // Calls Stop.
   ~Worker();
@@ -45,7 +54,8 @@ class Worker final {
   void RemovePort(const Forwarder* forwarder, uint32_t port);
   absl::Status WatchEndpointOf(const Forwarder* forwarder);
   void Start();
-  // Stop returns when the thread has ended. Any thread but the worker's own may call it. It is BeginStop and Join.
+  // Stop returns when the thread has ended. Any thread but the worker's own may call it. It is
+  // BeginStop and Join.
   void Stop(absl::Duration backlog = absl::ZeroDuration());
   void BeginStop(absl::Duration backlog);
   void Join();
@@ -60,9 +70,10 @@ class Worker final {
     uint32_t port = 0;
   };
 
-  static constexpr uint64_t kFramesBeforeYield = 128;  // a socket's receive buffer takes some 250 small ones
-  static constexpr int kInjectedATurn = 4;             // messages and frames of control
-  static constexpr int kBatchesATurn = 4;              // from each queue pair
+  // A socket's receive buffer takes some 250 small ones.
+  static constexpr uint64_t kFramesBeforeYield = 128;
+  static constexpr int kInjectedATurn = 4;  // messages and frames of control
+  static constexpr int kBatchesATurn = 4;   // from each queue pair
 
   size_t NewEvent(const Event& event);
   absl::Status Watch(int fd, const Event& event);

@@ -23,8 +23,9 @@ bool SetPolicy(int policy) {
 absl::Status WorkerPriority::Check() {
   if (sched_getscheduler(kCallingThread) != SCHED_OTHER) return absl::OkStatus();
   if (!SetPolicy(SCHED_RR)) {
-    return absl::PermissionDeniedError(absl::StrCat("use a real-time priority: ", strerror(errno),
-                                                    "; it takes CAP_SYS_NICE or RLIMIT_RTPRIO: see --realtime in eoibd(8)"));
+    return absl::PermissionDeniedError(
+        absl::StrCat("use a real-time priority: ", strerror(errno),
+                     "; it takes CAP_SYS_NICE or RLIMIT_RTPRIO: see --realtime in eoibd(8)"));
   }
   SetPolicy(SCHED_OTHER);
   return absl::OkStatus();

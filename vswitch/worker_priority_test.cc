@@ -15,7 +15,8 @@ const absl::Time kNow = absl::FromUnixSeconds(1'000);
 
 int Policy() { return sched_getscheduler(0); }
 
-// Runs `test` in a process of its own, which may be damaged. It returns the number of the first failed line, or 0.
+// Runs `test` in a process of its own, which may be damaged. It returns the number of the first
+// failed line, or 0.
 int InAChild(int (*test)()) {
   const pid_t child = fork();
   if (child == 0) _exit(test());

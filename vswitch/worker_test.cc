@@ -12,7 +12,7 @@
 #include "gtest/gtest.h"
 #include "vswitch/base/event_fd.h"
 #include "vswitch/fabric/softhca/soft_node_for_test.h"
-#include "vswitch/forwarder_test_fixture.h"
+#include "vswitch/forwarder/forwarder_test_fixture.h"
 #include "vswitch/workers.h"
 
 namespace eoib {
@@ -42,12 +42,14 @@ class HangingPort final : public Port {
   absl::Notification hangs_, released_;
 };
 
-// Without the pause, what the send queue has no room for would be dropped. The frames wait at the port instead, and the worker
-// sleeps until the fabric takes more.
+// Without the pause, what the send queue has no room for would be dropped. The frames wait at the
+// port instead, and the worker sleeps until the fabric takes more.
 TEST_F(WorkerTest, ReadsNoPortWhileItsSendQueueIsCongested) {
   constexpr size_t kFrames = 2000;
   Host::Options options;
-  options.outbound = {.first_capacity = 64 * 1024, .largest_capacity = 64 * 1024, .head_of_queue_lifetime = absl::Hours(1)};
+  options.outbound = {.first_capacity = 64 * 1024,
+                      .largest_capacity = 64 * 1024,
+                      .head_of_queue_lifetime = absl::Hours(1)};
   Host* one = AddHost("h1", options);
   Host* two = AddHost("h2");
   TestPort* from = one->AddPort("from", {}, kA);
@@ -71,7 +73,8 @@ TEST_F(WorkerTest, ReadsNoPortWhileItsSendQueueIsCongested) {
   Settle();
 }
 
-// The queue of a port overflows if the worker pauses again before it has taken what came in the last pause.
+// The queue of a port overflows if the worker pauses again before it has taken what came in the
+// last pause.
 TEST_F(WorkerTest, HandlesItsBacklogBeforeItStops) {
   constexpr size_t kFrames = 1000;
   Host* one = AddHost("h1");
@@ -94,7 +97,8 @@ TEST_F(WorkerTest, MakesProgressWithoutTraffic) {
   ASSERT_TRUE(worker.Add(AddHost("h1")->forwarder()).ok());
   EXPECT_TRUE(worker.MakesProgress() && worker.MakesProgress()) << "it is stopped by its owner";
   worker.Start();
-  for (int i = 0; i < 3; ++i) EXPECT_TRUE(softhca::Eventually([&] { return worker.MakesProgress(); })) << "it sleeps";
+  for (int i = 0; i < 3; ++i)
+    EXPECT_TRUE(softhca::Eventually([&] { return worker.MakesProgress(); })) << "it sleeps";
   worker.Stop();
   EXPECT_TRUE(worker.MakesProgress() && worker.MakesProgress());
 }
@@ -146,7 +150,7 @@ TEST_F(WorkerTest, RunsAheadOfProgramsOnlyWhileManySmallFramesCome) {
   worker.Stop();
 }
 
-// ---- Workers ------------------------------------------------------------------------------------------------------------
+// ---- Workers ------------------------------------------------------------------------------------
 
 using WorkersTest = ForwarderTest;
 
@@ -165,9 +169,12 @@ TEST_F(WorkersTest, EachPortIsReadAtOneQueue) {
     }
     ASSERT_TRUE(workers.AddPort(queues, port).ok());
   }
-  const auto received = [&](size_t queue, uint32_t port) { return queues[queue]->ports()[port].counters->received.value(); };
+  const auto received = [&](size_t queue, uint32_t port) {
+    return queues[queue]->ports()[port].counters->received.value();
+  };
   workers.Start();
-  EXPECT_TRUE(softhca::Eventually([&] { return received(0, 0) == 1 && received(1, 1) == 1 && received(0, 2) == 1; }));
+  EXPECT_TRUE(softhca::Eventually(
+      [&] { return received(0, 0) == 1 && received(1, 1) == 1 && received(0, 2) == 1; }));
   workers.Stop(absl::Seconds(60));
   EXPECT_EQ(received(1, 0) + received(0, 1) + received(1, 2), 0u);
   // A port that is removed is read at no queue.

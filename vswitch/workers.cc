@@ -8,7 +8,8 @@
 namespace eoib {
 
 Workers::Workers(size_t count, bool realtime) {
-  while (workers_.size() < count) workers_.push_back(std::make_unique<Worker>(NameOf(workers_.size()), realtime));
+  while (workers_.size() < count)
+    workers_.push_back(std::make_unique<Worker>(NameOf(workers_.size()), realtime));
 }
 
 std::string Workers::NameOf(size_t worker) { return absl::StrCat("eoib-worker-", worker); }

@@ -1,7 +1,9 @@
-// Workers: the data path of an agent: threads of its own, as many as its VESes have queues. Worker q runs queue q of each VES.
+// Workers: the data path of an agent: threads of its own, as many as its VESes have queues. Worker
+// q runs queue q of each VES.
 //
-// A port is read by one worker, so the frames of a flow from a station stay in their order. Ports are spread over the workers
-// by their index. Every worker writes to every port: the ports of a vPort's queues allow that (port/port.h).
+// A port is read by one worker, so the frames of a flow from a station stay in their order. Ports
+// are spread over the workers by their index. Every worker writes to every port: the ports of a
+// vPort's queues allow that (port/port.h).
 #ifndef EOIB_VSWITCH_WORKERS_H_
 #define EOIB_VSWITCH_WORKERS_H_
 
@@ -27,7 +29,7 @@ class Workers final : public DataPath {
 
   // The name of a worker's thread: "eoib-worker-0".
   static std::string NameOf(size_t worker);
-  // The worker that reads a port of a VES with so many queues.
+  // The worker that reads a port of a VES with `queues` queues.
   static size_t ReaderOf(uint32_t port, size_t queues) { return port % queues; }
 
   // DataPath. A forwarder that is added has no ports yet.

@@ -11,7 +11,8 @@ namespace {
 
 template <typename Config>
 const Config* Find(const std::vector<Config>& configs, const std::string& name) {
-  const auto found = std::find_if(configs.begin(), configs.end(), [&name](const Config& one) { return one.name == name; });
+  const auto found = std::find_if(configs.begin(), configs.end(),
+                                  [&name](const Config& one) { return one.name == name; });
   return found == configs.end() ? nullptr : &*found;
 }
 
@@ -24,7 +25,8 @@ bool Same(Config a, const Config& b) {
   return a == b;
 }
 
-// The FDB has ages in ticks, whose length follows from the ageing time. The other keys make the queue pair and the group.
+// The FDB has ages in ticks, whose length follows from the ageing time. The other keys make the
+// queue pair and the group.
 Effect EffectOf(VesConfig before, const VesConfig& after) {
   if (FdbTicks(before.ageing).tick() != FdbTicks(after.ageing).tick()) return Effect::kReplaced;
   before.vlans = after.vlans;
@@ -33,13 +35,15 @@ Effect EffectOf(VesConfig before, const VesConfig& after) {
   before.fdb_limit = after.fdb_limit;
   before.vport_fdb_limit = after.vport_fdb_limit;
   before.damping = after.damping;
+  before.agents = after.agents;
   before.queues = after.queues;
   return Same(before, after) ? Effect::kInPlace : Effect::kReplaced;
 }
 
 bool KeepsInterface(const VPortConfig& before, const VPortConfig& after) {
-  return before.type == after.type && before.netdev == after.netdev && before.socket == after.socket &&
-         before.connects == after.connects && before.mac == after.mac && before.details == after.details;
+  return before.type == after.type && before.netdev == after.netdev &&
+         before.socket == after.socket && before.connects == after.connects &&
+         before.mac == after.mac && before.details.MayBecome(after.details);
 }
 
 // The other keys decide which frames the vPort carries, and which MACs are behind it.
@@ -47,7 +51,7 @@ Effect EffectOf(VPortConfig before, const VPortConfig& after) {
   if (!KeepsInterface(before, after)) return Effect::kReplaced;
   before.mtu = after.mtu;
   before.fdb_limit = after.fdb_limit;
-  before.settings = after.settings;
+  before.details = after.details;
   return Same(before, after) ? Effect::kInPlace : Effect::kReattached;
 }
 
@@ -75,13 +79,17 @@ ConfigDiff::Names Compare(const std::vector<Config>& before, const std::vector<C
 
 std::string NounOf(const VesConfig&) { return "VES"; }
 std::string NounOf(const VPortConfig& vport) { return vport.noun; }
-std::string IfReplaced(const VesConfig&) { return "its vPorts lose traffic until it has joined its group"; }
+std::string IfReplaced(const VesConfig&) {
+  return "its vPorts lose traffic until it has joined its group";
+}
 std::string IfReplaced(const VPortConfig& vport) { return vport.if_replaced; }
 
 // A line for each of `names`, which are of `configs`.
 template <typename Config>
-void Describe(const std::vector<Config>& configs, const ConfigDiff::Names& names, std::string* text) {
-  const auto line = [&](const std::vector<std::string>& list, absl::string_view verb, auto consequence) {
+void Describe(const std::vector<Config>& configs, const ConfigDiff::Names& names,
+              std::string* text) {
+  const auto line = [&](const std::vector<std::string>& list, absl::string_view verb,
+                        auto consequence) {
     for (const std::string& name : list) {
       const Config& config = *Find(configs, name);
       absl::StrAppend(text, verb, " ", NounOf(config), " ", name, consequence(config), "\n");
@@ -89,12 +97,15 @@ void Describe(const std::vector<Config>& configs, const ConfigDiff::Names& names
   };
   line(names.added, "add", [](const Config&) { return ""; });
   line(names.changed, "change", [](const Config&) { return ", in place"; });
-  line(names.reattached, "change", [](const Config&) { return ": its interface stays, the MACs behind it are learned again"; });
-  line(names.replaced, "replace", [](const Config& config) { return absl::StrCat(": ", IfReplaced(config)); });
+  line(names.reattached, "change",
+       [](const Config&) { return ": its interface stays, the MACs behind it are learned again"; });
+  line(names.replaced, "replace",
+       [](const Config& config) { return absl::StrCat(": ", IfReplaced(config)); });
 }
 
 template <typename Config>
-void DescribeRemoved(const std::vector<Config>& configs, const ConfigDiff::Names& names, std::string* text) {
+void DescribeRemoved(const std::vector<Config>& configs, const ConfigDiff::Names& names,
+                     std::string* text) {
   for (const std::string& name : names.removed) {
     absl::StrAppend(text, "remove ", NounOf(*Find(configs, name)), " ", name, "\n");
   }
@@ -106,24 +117,28 @@ bool Contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-const VesConfig* FindVes(const AgentConfig& config, const std::string& name) { return Find(config.veses, name); }
-const VPortConfig* FindVPort(const AgentConfig& config, const std::string& name) { return Find(config.vports, name); }
+const VesConfig* FindVes(const AgentConfig& config, const std::string& name) {
+  return Find(config.veses, name);
+}
+const VPortConfig* FindVPort(const AgentConfig& config, const std::string& name) {
+  return Find(config.vports, name);
+}
 
 ConfigDiff ConfigDiff::Between(const AgentConfig& before, const AgentConfig& after) {
   ConfigDiff diff;
   diff.veses = Compare(before.veses, after.veses);
   diff.vports = Compare(before.vports, after.vports);
   for (const VPortConfig& vport : after.vports) {
-    const bool stays = Find(before.vports, vport.name) != nullptr && !Contains(diff.vports.reattached, vport.name) &&
+    const bool stays = Find(before.vports, vport.name) != nullptr &&
+                       !Contains(diff.vports.reattached, vport.name) &&
                        !Contains(diff.vports.replaced, vport.name);
     if (!stays || !Contains(diff.veses.replaced, vport.ves)) continue;
     std::erase(diff.vports.changed, vport.name);
     diff.vports.reattached.push_back(vport.name);
   }
-  diff.fdb_limit = before.fdb_limit != after.fdb_limit;
-  if (diff.fdb_limit) absl::StrAppend(&diff.text, "change fdb_limit of the host\n");
   if (before.workers != after.workers) {
-    absl::StrAppend(&diff.text, "keep workers = ", before.workers, ": restart the agent for workers = ", after.workers, "\n");
+    absl::StrAppend(&diff.text, "keep workers = ", before.workers,
+                    ": restart the agent for workers = ", after.workers, "\n");
   }
   DescribeRemoved(before.veses, diff.veses, &diff.text);
   Describe(after.veses, diff.veses, &diff.text);

@@ -16,13 +16,15 @@ constexpr char kVes[] = "[[ves]]\nname = 'blue'\npkey = 0x8001\n";
 constexpr char kVPort[] = "[[vport]]\nname = 'v1'\nves = 'blue'\n";
 
 TEST(ConfigDiffTest, NothingIfOnlyLinesMoved) {
-  EXPECT_TRUE(
-      ConfigDiff::Between(Parsed(absl::StrCat(kVes, kVPort)), Parsed(absl::StrCat("# x\n", kVes, "\n", kVPort))).empty());
+  EXPECT_TRUE(ConfigDiff::Between(Parsed(absl::StrCat(kVes, kVPort)),
+                                  Parsed(absl::StrCat("# x\n", kVes, "\n", kVPort)))
+                  .empty());
 }
 
 TEST(ConfigDiffTest, NamesWhatIsAddedAndRemoved) {
-  const auto diff = ConfigDiff::Between(Parsed(absl::StrCat(kVes, kVPort)),
-                                        Parsed(absl::StrCat(kVes, "[[vport]]\nname = 'v2'\nves = 'blue'\n")));
+  const auto diff =
+      ConfigDiff::Between(Parsed(absl::StrCat(kVes, kVPort)),
+                          Parsed(absl::StrCat(kVes, "[[vport]]\nname = 'v2'\nves = 'blue'\n")));
   EXPECT_THAT(diff.vports.removed, ElementsAre("v1"));
   EXPECT_THAT(diff.vports.added, ElementsAre("v2"));
   EXPECT_EQ(diff.text, "remove vPort v1\nadd vPort v2\n");
@@ -47,8 +49,8 @@ class ConfigDiffRowTest : public testing::TestWithParam<Row> {};
 
 TEST_P(ConfigDiffRowTest, SaysWhatChanges) {
   const Row& row = GetParam();
-  const auto diff =
-      ConfigDiff::Between(Parsed(absl::StrCat(kVes, kVPort)), Parsed(absl::StrCat(kVes, row.ves, kVPort, row.vport)));
+  const auto diff = ConfigDiff::Between(Parsed(absl::StrCat(kVes, kVPort)),
+                                        Parsed(absl::StrCat(kVes, row.ves, kVPort, row.vport)));
   EXPECT_EQ(diff.text, row.text) << row.description;
   EXPECT_THAT(diff.vports.removed, IsEmpty());
 }
@@ -57,20 +59,28 @@ constexpr char kInPlace[] = "change VES blue, in place\n";
 constexpr char kReplaced[] =
     "replace VES blue: its vPorts lose traffic until it has joined its group\n"
     "change vPort v1: its interface stays, the MACs behind it are learned again\n";
-constexpr char kReattached[] = "change vPort v1: its interface stays, the MACs behind it are learned again\n";
+constexpr char kReattached[] =
+    "change vPort v1: its interface stays, the MACs behind it are learned again\n";
 INSTANTIATE_TEST_SUITE_P(
     Rows, ConfigDiffRowTest,
-    testing::Values(Row{"ageing", "ageing = 60\n", "", kInPlace}, Row{"limits", "fdb_limit = 9\n", "", kInPlace},
-                    Row{"damping", "move_damping = 'warn'\n", "", kInPlace}, Row{"VLANs", "vlans = [0]\n", "", kInPlace},
+    testing::Values(Row{"ageing", "ageing = 60\n", "", kInPlace},
+                    Row{"limits", "fdb_limit = 9\n", "", kInPlace},
+                    Row{"damping", "move_damping = 'warn'\n", "", kInPlace},
+                    Row{"agents", "agents = ['fe80::1']\n", "", kInPlace},
+                    Row{"VLANs", "vlans = [0]\n", "", kInPlace},
                     Row{"ages in other ticks", "ageing = 100000\n", "", kReplaced},
-                    Row{"header", "header = 'xve'\n", "", kReplaced}, Row{"Q_Key", "qkey = 0x80000009\n", "", kReplaced},
-                    Row{"flood", "flood = 'replicate'\n", "", kReplaced}, Row{"VLAN", "", "access_vlan = 5\n", kReattached},
+                    Row{"header", "header = 'xve'\n", "", kReplaced},
+                    Row{"Q_Key", "qkey = 0x80000009\n", "", kReplaced},
+                    Row{"flood", "flood = 'replicate'\n", "", kReplaced},
+                    Row{"VLAN", "", "access_vlan = 5\n", kReattached},
                     Row{"MTU", "", "mtu = 1000\n", "change vPort v1, in place\n"},
                     Row{"limit of the vPort", "", "fdb_limit = 9\n", "change vPort v1, in place\n"},
                     Row{"limit and header", "header = 'xve'\n", "fdb_limit = 9\n", kReplaced},
                     Row{"sticky", "", "sticky = true\n", kReattached},
-                    Row{"MAC", "", "mac = '02:00:00:00:00:01'\n", "replace vPort v1: its link goes down for a moment\n"},
-                    Row{"type", "", "type = 'test'\n", "replace vPort v1: its link goes down for a moment\n"}));
+                    Row{"MAC", "", "mac = '02:00:00:00:00:01'\n",
+                        "replace vPort v1: its link goes down for a moment\n"},
+                    Row{"type", "", "type = 'test'\n",
+                        "replace vPort v1: its link goes down for a moment\n"}));
 
 }  // namespace
 }  // namespace eoib

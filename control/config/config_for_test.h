@@ -9,7 +9,9 @@
 namespace eoib {
 
 // The mistakes in a file "f" with this text.
-inline std::string MistakesOf(const std::string& text) { return std::string(ParseConfig(text, "f").status().message()); }
+inline std::string MistakesOf(const std::string& text) {
+  return std::string(ParseConfig(text, "f").status().message());
+}
 
 }  // namespace eoib
 

@@ -1,4 +1,5 @@
-// Fuzzes the configuration: no crash, the same result from a file, and an accepted configuration satisfies config.h.
+// Fuzzes the configuration: no crash, the same result from a file, and an accepted configuration
+// satisfies config.h.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "control/config/config.h"
 #include "vswitch/base/check.h"
 #include "vswitch/base/unique_fd.h"
@@ -34,7 +36,7 @@ void CheckAccepted(const AgentConfig& config) {
     EOIB_CHECK((vport.type == "netdev") == !vport.netdev.empty());
     EOIB_CHECK((vport.type == "vhost-user") == !vport.socket.empty());
     EOIB_CHECK(!vport.mac.has_value() || (!vport.mac->IsGroup() && !vport.mac->IsZero()));
-    EOIB_CHECK(!vport.mtu.has_value() || (*vport.mtu >= 68 && *vport.mtu <= 4074));
+    EOIB_CHECK(!vport.mtu.has_value() || (*vport.mtu >= 68 && *vport.mtu <= 9000));
     EOIB_CHECK(vport.vlan.Untagged().IsValid() && !vport.vlan.trunk_vlans.empty());
   }
 }
@@ -56,7 +58,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto loaded = eoib::ParseFile(text, &path);
   EOIB_CHECK(eoib::LoadConfig(path).status().code() == absl::StatusCode::kNotFound);
   const auto parsed = eoib::ParseConfig(text, path);
-  EOIB_CHECK(loaded.status() == parsed.status());
+  // The reader of files refuses UTF-16 by name, which is no TOML to the parser, and takes off one
+  // byte order mark.
+  const bool is_utf16 = absl::StartsWith(text, "\xff\xfe") || absl::StartsWith(text, "\xfe\xff");
+  if (is_utf16) {
+    EOIB_CHECK(!loaded.ok() && !parsed.ok());
+  } else {
+    EOIB_CHECK(loaded.status() ==
+               eoib::ParseConfig(absl::StripPrefix(text, "\xef\xbb\xbf"), path).status());
+  }
   if (parsed.ok()) {
     eoib::CheckAccepted(*parsed);
   } else {

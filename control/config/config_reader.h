@@ -1,4 +1,5 @@
-// Reads the configuration of a program that has VESes, vPorts and further tables of its own, such as eoib-gateway.
+// Reads the configuration of a program that has VESes, vPorts and further tables of its own, such
+// as eoib-gateway.
 //
 // Include it after everything else, for the reason that table_reader.h gives.
 #ifndef EOIB_CONTROL_CONFIG_CONFIG_READER_H_
@@ -27,7 +28,8 @@ struct ConfigExtension {
 };
 
 // As ParseConfig.
-absl::StatusOr<AgentConfig> ParseConfigWith(const ConfigText& config, const ConfigExtension& extension);
+absl::StatusOr<AgentConfig> ParseConfigWith(const ConfigText& config,
+                                            const ConfigExtension& extension);
 // The text of a configuration file. kNotFound if there is none: the message has `example`.
 absl::StatusOr<std::string> ReadConfigFile(const std::string& path, absl::string_view example);
 

@@ -36,7 +36,8 @@ absl::Status CheckDropIn(const std::string& path, const std::string& text) {
   for (const auto& [key, value] : parsed.table()) {
     if (value.is_array_of_tables()) continue;
     mistakes.Add(LineOf(key.source()),
-                 absl::StrCat(std::string(key.str()), " is not in a table; write it into the main file, above all tables"));
+                 absl::StrCat(std::string(key.str()),
+                              " is not in a table; write it into the main file, above all tables"));
   }
   return mistakes.ToStatus();
 }
@@ -48,37 +49,46 @@ bool IsTomlValue(const std::string& text) {
 
 // A line "key = value", or an empty one if the value is.
 absl::StatusOr<std::pair<std::string, std::string>> ParseAssignment(absl::string_view assignment) {
-  const std::pair<std::string, std::string> parts = absl::StrSplit(assignment, absl::MaxSplits('=', 1));
+  const std::pair<std::string, std::string> parts =
+      absl::StrSplit(assignment, absl::MaxSplits('=', 1));
   const auto is_key = [](char c) { return absl::ascii_isalnum(c) || c == '_'; };
   if (!absl::StrContains(assignment, '=') || parts.first.empty() ||
       !std::all_of(parts.first.begin(), parts.first.end(), is_key)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(Quote(assignment), " is no assignment; write KEY=VALUE, or KEY= to remove KEY"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        Quote(assignment), " is no assignment; write KEY=VALUE, or KEY= to remove KEY"));
   }
   if (parts.second.empty()) return std::make_pair(parts.first, std::string());
   if (absl::StrContains(parts.second, '\n')) {
-    return absl::InvalidArgumentError(absl::StrCat("the value of ", parts.first, " has several lines; write one"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the value of ", parts.first, " has several lines; write one"));
   }
-  if (IsTomlValue(parts.second)) return std::make_pair(parts.first, absl::StrCat(parts.first, " = ", parts.second));
+  if (IsTomlValue(parts.second))
+    return std::make_pair(parts.first, absl::StrCat(parts.first, " = ", parts.second));
   const std::string quoted = absl::StrCat("\"", parts.second, "\"");
-  if (IsTomlValue(quoted)) return std::make_pair(parts.first, absl::StrCat(parts.first, " = ", quoted));
-  return absl::InvalidArgumentError(
-      absl::StrCat(Quote(parts.second), " is no value of TOML; write ", parts.first, "='\"text\"'"));
+  if (IsTomlValue(quoted))
+    return std::make_pair(parts.first, absl::StrCat(parts.first, " = ", quoted));
+  return absl::InvalidArgumentError(absl::StrCat(
+      Quote(parts.second), " is no value of TOML; write ", parts.first, "='\"text\"'"));
 }
 
-// The lines that were removed ("-") and added ("+"): a longest common subsequence of lines is left out, if that takes no more
-// than 16 MiB.
+// The lines that were removed ("-") and added ("+"): a longest common subsequence of lines is left
+// out, if that takes no more than 16 MiB.
 std::string DiffLines(absl::Span<const std::string> before, absl::Span<const std::string> after) {
-  while (!before.empty() && !after.empty() && before.front() == after.front()) before.remove_prefix(1), after.remove_prefix(1);
-  while (!before.empty() && !after.empty() && before.back() == after.back()) before.remove_suffix(1), after.remove_suffix(1);
+  while (!before.empty() && !after.empty() && before.front() == after.front())
+    before.remove_prefix(1), after.remove_prefix(1);
+  while (!before.empty() && !after.empty() && before.back() == after.back())
+    before.remove_suffix(1), after.remove_suffix(1);
   constexpr size_t kMostPairs = 4 << 20;
-  if (before.size() * after.size() > kMostPairs) return absl::StrCat(DiffLines(before, {}), DiffLines({}, after));
+  if (before.size() * after.size() > kMostPairs)
+    return absl::StrCat(DiffLines(before, {}), DiffLines({}, after));
   const size_t width = after.size() + 1;
-  std::vector<uint32_t> common((before.size() + 1) * width);  // the length of that of the lines from (i, j) on
+  // The length of that of the lines from (i, j) on.
+  std::vector<uint32_t> common((before.size() + 1) * width);
   for (size_t i = before.size(); i-- > 0;) {
     for (size_t j = after.size(); j-- > 0;) {
-      common[i * width + j] = before[i] == after[j] ? common[(i + 1) * width + j + 1] + 1
-                                                    : std::max(common[(i + 1) * width + j], common[i * width + j + 1]);
+      common[i * width + j] =
+          before[i] == after[j] ? common[(i + 1) * width + j + 1] + 1
+                                : std::max(common[(i + 1) * width + j], common[i * width + j + 1]);
     }
   }
   std::string diff;
@@ -86,7 +96,8 @@ std::string DiffLines(absl::Span<const std::string> before, absl::Span<const std
   while (i < before.size() || j < after.size()) {
     if (i < before.size() && j < after.size() && before[i] == after[j]) {
       ++i, ++j;
-    } else if (j == after.size() || (i < before.size() && common[(i + 1) * width + j] >= common[i * width + j + 1])) {
+    } else if (j == after.size() ||
+               (i < before.size() && common[(i + 1) * width + j] >= common[i * width + j + 1])) {
       absl::StrAppend(&diff, "-", before[i++], "\n");
     } else {
       absl::StrAppend(&diff, "+", after[j++], "\n");
@@ -95,7 +106,9 @@ std::string DiffLines(absl::Span<const std::string> before, absl::Span<const std
   return diff;
 }
 
-bool IsComment(const std::string& line) { return absl::StartsWith(absl::StripLeadingAsciiWhitespace(line), "#"); }
+bool IsComment(const std::string& line) {
+  return absl::StartsWith(absl::StripLeadingAsciiWhitespace(line), "#");
+}
 
 }  // namespace
 
@@ -105,12 +118,15 @@ void SourceLines::Add(absl::string_view name, int lines) {
 }
 
 std::string SourceLines::At(int line) const {
-  auto source = std::find_if(sources_.rbegin(), sources_.rend(), [line](const Source& one) { return one.before < line; });
+  auto source = std::find_if(sources_.rbegin(), sources_.rend(),
+                             [line](const Source& one) { return one.before < line; });
   if (source == sources_.rend()) --source;
   return absl::StrCat(source->name, ":", line - source->before);
 }
 
-std::string SourceLines::Mention(int line) const { return sources_.size() == 1 ? absl::StrCat("line ", line) : At(line); }
+std::string SourceLines::Mention(int line) const {
+  return sources_.size() == 1 ? absl::StrCat("line ", line) : At(line);
+}
 
 absl::StatusOr<ConfigText> ConfigText::Load(const std::string& path, absl::string_view example) {
   const absl::StatusOr<std::string> main = ReadConfigFile(path, example);
@@ -161,7 +177,8 @@ absl::optional<ConfigText::Place> ConfigText::Find(const Table& wanted) {
         const toml::table& table = *element.as_table();
         if (table.is_inline()) continue;
         starts.push_back(LineOf(table) - 1);
-        if (key.str() == wanted.kind && table["name"].value<std::string>() == wanted.name) found = &table;
+        if (key.str() == wanted.kind && table["name"].value<std::string>() == wanted.name)
+          found = &table;
       }
     }
     if (found == nullptr) continue;
@@ -175,8 +192,9 @@ absl::optional<ConfigText::Place> ConfigText::Find(const Table& wanted) {
     }
     Place place{&file, first, end, {}};
     for (const auto& [key, value] : *found) {
-      place.keys.emplace_back(std::string(key.str()),
-                              std::make_pair(LineOf(value) - 1, static_cast<int>(value.source().end.line)));
+      place.keys.emplace_back(
+          std::string(key.str()),
+          std::make_pair(LineOf(value) - 1, static_cast<int>(value.source().end.line)));
     }
     return place;
   }
@@ -185,12 +203,15 @@ absl::optional<ConfigText::Place> ConfigText::Find(const Table& wanted) {
 
 absl::Status ConfigText::Add(const Table& table, absl::Span<const std::string> assignments) {
   if (Find(table).has_value()) {
-    return absl::AlreadyExistsError(
-        absl::StrCat("there is a ", table.kind, " ", Quote(table.name), " already; use `", table.kind, " set` to change it"));
+    return absl::AlreadyExistsError(absl::StrCat("there is a ", table.kind, " ", Quote(table.name),
+                                                 " already; use `", table.kind,
+                                                 " set` to change it"));
   }
-  std::vector<std::string> lines = {absl::StrCat("[[", table.kind, "]]"), absl::StrCat("name = \"", table.name, "\"")};
+  std::vector<std::string> lines = {absl::StrCat("[[", table.kind, "]]"),
+                                    absl::StrCat("name = \"", table.name, "\"")};
   if (!IsTomlValue(absl::StrCat("\"", table.name, "\""))) {
-    return absl::InvalidArgumentError(absl::StrCat(Quote(table.name), " is no name; write letters, digits, '_', '.' and '-'"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(Quote(table.name), " is no name; write letters, digits, '_', '.' and '-'"));
   }
   for (const std::string& assignment : assignments) {
     const auto parsed = ParseAssignment(assignment);
@@ -198,7 +219,8 @@ absl::Status ConfigText::Add(const Table& table, absl::Span<const std::string> a
     if (!parsed->second.empty()) lines.push_back(parsed->second);
   }
   File& file = files_.front();
-  absl::StrAppend(&file.text, file.text.empty() || absl::EndsWith(file.text, "\n") ? "" : "\n", "\n", Joined(lines));
+  absl::StrAppend(&file.text, file.text.empty() || absl::EndsWith(file.text, "\n") ? "" : "\n",
+                  "\n", Joined(lines));
   return absl::OkStatus();
 }
 
@@ -207,10 +229,12 @@ absl::Status ConfigText::Set(const Table& table, absl::Span<const std::string> a
     const auto parsed = ParseAssignment(assignment);
     if (!parsed.ok()) return parsed.status();
     const absl::optional<Place> place = Find(table);  // again, since lines have moved
-    if (!place.has_value()) return absl::NotFoundError(absl::StrCat("there is no ", table.kind, " ", Quote(table.name)));
+    if (!place.has_value())
+      return absl::NotFoundError(absl::StrCat("there is no ", table.kind, " ", Quote(table.name)));
     std::vector<std::string> lines = LinesOf(place->file->text);
     std::pair<int, int> at = {place->first + 1, place->first + 1};  // behind the last key
-    for (const auto& [key, range] : place->keys) at = {std::max(at.first, range.second), std::max(at.first, range.second)};
+    for (const auto& [key, range] : place->keys)
+      at = {std::max(at.first, range.second), std::max(at.first, range.second)};
     for (const auto& [key, range] : place->keys) {
       if (key == parsed->first) at = range;
     }
@@ -223,11 +247,13 @@ absl::Status ConfigText::Set(const Table& table, absl::Span<const std::string> a
 
 absl::Status ConfigText::Remove(const Table& table) {
   const absl::optional<Place> place = Find(table);
-  if (!place.has_value()) return absl::NotFoundError(absl::StrCat("there is no ", table.kind, " ", Quote(table.name)));
+  if (!place.has_value())
+    return absl::NotFoundError(absl::StrCat("there is no ", table.kind, " ", Quote(table.name)));
   std::vector<std::string> lines = LinesOf(place->file->text);
   int first = place->first;
   while (first > 0 && IsComment(lines[static_cast<size_t>(first) - 1])) --first;
-  if (place->end == static_cast<int>(lines.size())) {  // as Add, which leaves a line empty above the table
+  // As Add, which leaves a line empty above the table.
+  if (place->end == static_cast<int>(lines.size())) {
     while (first > 0 && lines[static_cast<size_t>(first) - 1].empty()) --first;
   }
   lines.erase(lines.begin() + first, lines.begin() + place->end);
@@ -236,7 +262,8 @@ absl::Status ConfigText::Remove(const Table& table) {
 }
 
 bool ConfigText::IsChanged() const {
-  return std::any_of(files_.begin(), files_.end(), [](const File& file) { return file.text != file.loaded; });
+  return std::any_of(files_.begin(), files_.end(),
+                     [](const File& file) { return file.text != file.loaded; });
 }
 
 std::string ConfigText::Changes() const {
@@ -250,7 +277,8 @@ std::string ConfigText::Changes() const {
 }
 
 std::string ConfigText::ChangesFrom(const ConfigText& before) const {
-  std::map<std::string, std::pair<std::string, std::string>> texts;  // by path: the former and the present one
+  // By path: the former and the present one.
+  std::map<std::string, std::pair<std::string, std::string>> texts;
   for (const File& file : before.files_) texts[file.path].first = file.text;
   for (const File& file : files_) texts[file.path].second = file.text;
   std::string changes;
@@ -268,7 +296,8 @@ absl::Status ConfigText::CheckFiles() const {
     if (!now.ok()) return now.status();
     if (*now != file.loaded) {
       return absl::FailedPreconditionError(absl::StrCat(
-          "save ", file.path, ": somebody changed it since it was read; `config diff` shows what a reload would do"));
+          "save ", file.path,
+          ": somebody changed it since it was read; `config diff` shows what a reload would do"));
     }
   }
   return absl::OkStatus();

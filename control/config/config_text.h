@@ -1,8 +1,8 @@
-// ConfigText: the text of a program's configuration, from a file and its drop-ins, and changes of that text while the program
-// runs. Comments and the order of tables stay as they are.
+// ConfigText: the text of a program's configuration, from a file and its drop-ins, and changes of
+// that text while the program runs. Comments and the order of tables stay as they are.
 //
-// The drop-ins of "eoibd.toml" are the files "eoibd.d/*.toml" beside it, in the order of their names. They have arrays of
-// tables
+// The drop-ins of "eoibd.toml" are the files "eoibd.d/*.toml" beside it, in the order of their
+// names. They have arrays of tables
 // ([[ves]], [[vport]]) only. Control thread.
 #ifndef EOIB_CONTROL_CONFIG_CONFIG_TEXT_H_
 #define EOIB_CONTROL_CONFIG_CONFIG_TEXT_H_
@@ -23,7 +23,7 @@ class SourceLines {
  public:
   SourceLines() = default;
   explicit SourceLines(absl::string_view name) { Add(name, 0); }
-  // The next source, which has so many lines.
+  // The next source, which has `lines` lines.
   void Add(absl::string_view name, int lines);
   // "eoibd.toml:12".
   std::string At(int line) const;
@@ -55,8 +55,9 @@ class ConfigText {
   std::string text() const;
   SourceLines lines() const;
 
-  // A change affects this object only. `assignments` are "KEY=VALUE"; VALUE is TOML, or text that becomes a string. "KEY="
-  // removes the key. kInvalidArgument: malformed; kNotFound: no such table; the caller checks the result by parsing text().
+  // A change affects this object only. `assignments` are "KEY=VALUE"; VALUE is TOML, or text that
+  // becomes a string. "KEY=" removes the key. kInvalidArgument: malformed; kNotFound: no such
+  // table; the caller checks the result by parsing text().
   absl::Status Add(const Table& table, absl::Span<const std::string> assignments);
   absl::Status Set(const Table& table, absl::Span<const std::string> assignments);
   absl::Status Remove(const Table& table);
@@ -66,7 +67,8 @@ class ConfigText {
   std::string Changes() const;
   // The same since `before`, for the sources that either has.
   std::string ChangesFrom(const ConfigText& before) const;
-  // Writes the changed files. kFailedPrecondition, with nothing written, if one of them was changed by others since Load.
+  // Writes the changed files. kFailedPrecondition, with nothing written, if one of them was changed
+  // by others since Load.
   absl::Status Save();
 
  private:

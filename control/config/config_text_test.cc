@@ -18,7 +18,7 @@ using testing::HasSubstr;
 
 constexpr char kText[] =
     "# the host\n"
-    "fdb_limit = 1000\n"
+    "workers = 2\n"
     "\n"
     "# tenants\n"
     "[[ves]]\n"
@@ -54,10 +54,13 @@ class ConfigTextTest : public testing::Test {
 
 TEST_F(ConfigTextTest, AddsATableAtTheEnd) {
   ConfigText text = ConfigText::Of(kText, "test");
-  ASSERT_TRUE(text.Add({"vport", "new0"}, {"ves=blue", "access_vlan=10", "static_macs=[\"02:00:00:00:00:01\"]"}).ok());
-  EXPECT_EQ(text.text(), absl::StrCat(kText,
-                                      "\n[[vport]]\nname = \"new0\"\nves = \"blue\"\naccess_vlan = 10\n"
-                                      "static_macs = [\"02:00:00:00:00:01\"]\n"));
+  ASSERT_TRUE(text.Add({"vport", "new0"},
+                       {"ves=blue", "access_vlan=10", "static_macs=[\"02:00:00:00:00:01\"]"})
+                  .ok());
+  EXPECT_EQ(text.text(),
+            absl::StrCat(kText,
+                         "\n[[vport]]\nname = \"new0\"\nves = \"blue\"\naccess_vlan = 10\n"
+                         "static_macs = [\"02:00:00:00:00:01\"]\n"));
   EXPECT_EQ(ParseConfig(text)->vports.back().vlan.access_vlan, Vid(10));
 }
 
@@ -65,7 +68,8 @@ TEST_F(ConfigTextTest, RemovesATableWithItsComment) {
   ConfigText text = ConfigText::Of(kText, "test");
   ASSERT_TRUE(text.Remove({"vport", "web0"}).ok());
   EXPECT_EQ(text.text(),
-            "# the host\nfdb_limit = 1000\n\n# tenants\n[[ves]]\nname = \"blue\"   # a comment\npkey = 0x8001\n\n"
+            "# the host\nworkers = 2\n\n# tenants\n[[ves]]\nname = \"blue\"   # a "
+            "comment\npkey = 0x8001\n\n"
             "# the mail server\n[[vport]]\nname = \"mail0\"\nves = \"blue\"\n");
   ASSERT_TRUE(text.Remove({"vport", "mail0"}).ok());
   EXPECT_EQ(text.Remove({"vport", "mail0"}).message(), "there is no vport \"mail0\"");
@@ -75,10 +79,12 @@ TEST_F(ConfigTextTest, RemovesATableWithItsComment) {
 TEST_F(ConfigTextTest, SetsReplacesAndRemovesKeys) {
   ConfigText text = ConfigText::Of(kText, "test");
   ASSERT_TRUE(text.Set({"vport", "web0"}, {"trunk_vlans=[30]", "sticky=true", "mode=trunk"}).ok());
-  EXPECT_THAT(text.text(), HasSubstr("[[vport]]\nname = \"web0\"\nves = \"blue\"\ntrunk_vlans = [30]\n"
-                                     "mode = \"trunk\"\nsticky = true\n# the mail"));
+  EXPECT_THAT(text.text(),
+              HasSubstr("[[vport]]\nname = \"web0\"\nves = \"blue\"\ntrunk_vlans = [30]\n"
+                        "mode = \"trunk\"\nsticky = true\n# the mail"));
   ASSERT_TRUE(text.Set({"vport", "web0"}, {"sticky=", "trunk_vlans="}).ok());
-  EXPECT_THAT(text.text(), HasSubstr("[[vport]]\nname = \"web0\"\nves = \"blue\"\nmode = \"trunk\"\n"));
+  EXPECT_THAT(text.text(),
+              HasSubstr("[[vport]]\nname = \"web0\"\nves = \"blue\"\nmode = \"trunk\"\n"));
   ASSERT_TRUE(text.Set({"ves", "blue"}, {"ageing=60"}).ok());
   EXPECT_EQ(ParseConfig(text)->veses[0].ageing, absl::Seconds(60));
 }
@@ -86,10 +92,12 @@ TEST_F(ConfigTextTest, SetsReplacesAndRemovesKeys) {
 TEST_F(ConfigTextTest, RefusesWhatIsNoAssignment) {
   ConfigText text = ConfigText::Of(kText, "test");
   EXPECT_THAT(text.Set({"vport", "web0"}, {"sticky"}).message(), HasSubstr("write KEY=VALUE"));
-  EXPECT_THAT(text.Set({"vport", "web0"}, {"mtu=1\nsticky = true"}).message(), HasSubstr("several lines"));
+  EXPECT_THAT(text.Set({"vport", "web0"}, {"mtu=1\nsticky = true"}).message(),
+              HasSubstr("several lines"));
   EXPECT_THAT(text.Set({"vport", "web0"}, {"mtu=\"\\"}).message(), HasSubstr("no value of TOML"));
   EXPECT_THAT(text.Add({"vport", "a\"b"}, {}).message(), HasSubstr("is no name"));
-  EXPECT_THAT(text.Add({"vport", "web0"}, {}).message(), HasSubstr("there is a vport \"web0\" already"));
+  EXPECT_THAT(text.Add({"vport", "web0"}, {}).message(),
+              HasSubstr("there is a vport \"web0\" already"));
 }
 
 TEST_F(ConfigTextTest, ReadsDropInsInTheOrderOfTheirNames) {
@@ -108,9 +116,30 @@ TEST_F(ConfigTextTest, MistakesNameTheirFile) {
   AddDropIn("a.toml", "[[vport]]\nname = \"web0\"\nves = \"blue\"\nmtu = 1\n");
   const absl::Status status = ParseConfig(Load()).status();
   EXPECT_THAT(status.message(), HasSubstr("eoibd.d/a.toml:4: mtu is 1"));
-  EXPECT_THAT(status.message(), HasSubstr("eoibd.d/a.toml:1: a second vPort \"web0\", the first is on " + path_ + ":10;"));
-  AddDropIn("a.toml", "fdb_limit = 3\n");
-  EXPECT_THAT(ConfigText::Load(path_, "").status().message(), HasSubstr("a.toml:1: fdb_limit is not in a table"));
+  EXPECT_THAT(
+      status.message(),
+      HasSubstr("eoibd.d/a.toml:1: a second vPort \"web0\", the first is on " + path_ + ":10;"));
+  AddDropIn("a.toml", "workers = 3\n");
+  EXPECT_THAT(ConfigText::Load(path_, "").status().message(),
+              HasSubstr("a.toml:1: workers is not in a table"));
+}
+
+// As editors on Windows write them.
+TEST_F(ConfigTextTest, FilesWithByteOrderMarksAreReadAndSaved) {
+  constexpr char kMark[] = "\xef\xbb\xbf";
+  Write(path_, absl::StrCat(kMark, kText));
+  AddDropIn("a.toml", absl::StrCat(kMark, "[[vport]]\r\nname = \"a0\"\r\nves = \"blue\"\r\n"));
+  AddDropIn("b.toml", kMark);
+  ConfigText text = Load();
+  EXPECT_EQ(ParseConfig(text)->vports.back().name, "a0");
+  EXPECT_FALSE(text.IsChanged());
+  ASSERT_TRUE(text.Set({"vport", "a0"}, {"access_vlan=7"}).ok());
+  ASSERT_TRUE(text.Set({"ves", "blue"}, {"ageing=60"}).ok());
+  EXPECT_EQ(text.Changes(), absl::StrCat(path_, "\n+ageing = 60\n", directory_.path(),
+                                         "/eoibd.d/a.toml\n+access_vlan = 7\n"));
+  ASSERT_TRUE(text.Save().ok());
+  EXPECT_EQ(Load().text(), text.text());
+  EXPECT_EQ(ParseConfig(Load())->vports.back().vlan.access_vlan, Vid(7));
 }
 
 TEST_F(ConfigTextTest, SavesOnlyWhatChanged) {

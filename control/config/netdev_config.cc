@@ -10,7 +10,8 @@
 namespace eoib {
 namespace {
 
-constexpr char kNetdevHint[] = "it is the name of an interface of this host, such as \"eth1\": at most 15 bytes";
+constexpr char kNetdevHint[] =
+    "it is the name of an interface of this host, such as \"eth1\": at most 15 bytes";
 
 struct LeftAlone {
   const char* key;
@@ -27,7 +28,8 @@ constexpr LeftAlone kLeftAlone[] = {
 
 void ReadNetdev(const TableReader& reader, VPortConfig* vport) {
   if (vport->type != "netdev") {
-    if (reader.Has("netdev")) reader.Mistake("netdev", "netdev is for type = \"netdev\"; add that, or remove netdev");
+    if (reader.Has("netdev"))
+      reader.Mistake("netdev", "netdev is for type = \"netdev\"; add that, or remove netdev");
     return;
   }
   reader.Require("netdev", "\"eth1\", an interface of this host");
@@ -37,7 +39,8 @@ void ReadNetdev(const TableReader& reader, VPortConfig* vport) {
   }
   for (const LeftAlone& one : kLeftAlone) {
     if (!reader.Has(one.key)) continue;
-    reader.Mistake(one.key, absl::StrCat(one.key, " is not for type = \"netdev\": ", one.why, "; remove it"));
+    reader.Mistake(
+        one.key, absl::StrCat(one.key, " is not for type = \"netdev\": ", one.why, "; remove it"));
   }
 }
 
@@ -48,16 +51,20 @@ void CheckNetdevsDiffer(const std::vector<VPortConfig>& vports, Mistakes* mistak
   }
   for (const VPortConfig& vport : vports) {
     if (vport.netdev.empty()) continue;
-    const auto mistake = [&](const VPortConfig& other, absl::string_view of, absl::string_view advice) {
+    const auto mistake = [&](const VPortConfig& other, absl::string_view of,
+                             absl::string_view advice) {
       mistakes->Add(vport.line,
-                    absl::StrCat("netdev ", Quote(vport.netdev), " of vPort ", Quote(vport.name), " is ", of, " vPort ",
-                                 Quote(other.name), " on ", mistakes->Mention(other.line), "; ", advice));
+                    absl::StrCat("netdev ", Quote(vport.netdev), " of vPort ", Quote(vport.name),
+                                 " is ", of, " vPort ", Quote(other.name), " on ",
+                                 mistakes->Mention(other.line), "; ", advice));
     };
     const auto [before, fresh] = first.emplace(vport.netdev, &vport);
     if (!fresh)
-      mistake(*before->second, "also that of", "each frame would enter twice: one vPort can be a trunk of several VLANs");
+      mistake(*before->second, "also that of",
+              "each frame would enter twice: one vPort can be a trunk of several VLANs");
     const auto tap = taps.find(vport.netdev);
-    if (tap != taps.end()) mistake(*tap->second, "the TAP of", "give one of the two vPorts another name, or remove it");
+    if (tap != taps.end())
+      mistake(*tap->second, "the TAP of", "give one of the two vPorts another name, or remove it");
   }
 }
 

@@ -15,49 +15,68 @@ using ::testing::HasSubstr;
 
 // A VES on lines 1 to 3, then the vPort p1 on lines 4 to 7. `lines` begin on 8.
 std::string WithNetdev(const std::string& lines) {
-  return absl::StrCat("[[ves]]\nname = 'blue'\npkey = 0x8001\n[[vport]]\nname = 'p1'\nves = 'blue'\ntype = 'netdev'\n", lines);
+  return absl::StrCat(
+      "[[ves]]\nname = 'blue'\npkey = 0x8001\n[[vport]]\nname = 'p1'\nves = 'blue'\ntype = "
+      "'netdev'\n",
+      lines);
 }
 
 TEST(NetdevConfigTest, ReadsTheNetdev) {
-  const auto config = ParseConfig(WithNetdev("netdev = 'eth1'\nmode = 'trunk'\nstatic_macs = ['02:00:00:00:00:01']\n"), "f");
+  const auto config = ParseConfig(
+      WithNetdev("netdev = 'eth1'\nmode = 'trunk'\nstatic_macs = ['02:00:00:00:00:01']\n"), "f");
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->vports[0].type, "netdev");
   EXPECT_EQ(config->vports[0].netdev, "eth1");
-  EXPECT_EQ(ParseConfig("[[ves]]\nname = 'b'\npkey = 1\n[[vport]]\nname = 'p1'\nves = 'b'\n", "f")->vports[0].netdev, "");
+  EXPECT_EQ(ParseConfig("[[ves]]\nname = 'b'\npkey = 1\n[[vport]]\nname = 'p1'\nves = 'b'\n", "f")
+                ->vports[0]
+                .netdev,
+            "");
 }
 
 TEST(NetdevConfigTest, NetdevBelongsToItsType) {
-  EXPECT_THAT(MistakesOf(WithNetdev("")), HasSubstr("f:4: [[vport]] has no netdev; add netdev = \"eth1\""));
+  EXPECT_THAT(MistakesOf(WithNetdev("")),
+              HasSubstr("f:4: [[vport]] has no netdev; add netdev = \"eth1\""));
   for (const char* wrong : {"''", "'eth%d'", "'a name'", "'sixteen-bytes-it'", "7"}) {
     EXPECT_THAT(MistakesOf(WithNetdev(absl::StrCat("netdev = ", wrong, "\n"))),
                 HasSubstr("it is the name of an interface of this host"))
         << wrong;
   }
-  EXPECT_THAT(MistakesOf("[[ves]]\nname = 'b'\npkey = 1\n[[vport]]\nname = 'p1'\nves = 'b'\nnetdev = 'eth1'\n"),
-              HasSubstr("f:7: netdev is for type = \"netdev\"; add that, or remove netdev"));
+  EXPECT_THAT(
+      MistakesOf(
+          "[[ves]]\nname = 'b'\npkey = 1\n[[vport]]\nname = 'p1'\nves = 'b'\nnetdev = 'eth1'\n"),
+      HasSubstr("f:7: netdev is for type = \"netdev\"; add that, or remove netdev"));
 }
 
 TEST(NetdevConfigTest, KeysOfWhatItLeavesAloneAreMistakes) {
-  EXPECT_THAT(MistakesOf(WithNetdev("netdev = 'eth1'\nmac = '02:00:00:00:00:01'\nmtu = 1500\nup = true\npin_mac = false\n")),
-              AllOf(HasSubstr("f:9: mac is not for type = \"netdev\": the netdev keeps its MAC"),
-                    HasSubstr("f:10: mtu is not for type = \"netdev\": the netdev keeps its MTU"),
-                    HasSubstr("f:11: up is not for type = \"netdev\": the agent does not set the netdev up"),
-                    HasSubstr("f:12: pin_mac is not for type = \"netdev\": the vPort has no MAC of its own; use static_macs")));
+  EXPECT_THAT(
+      MistakesOf(WithNetdev(
+          "netdev = 'eth1'\nmac = '02:00:00:00:00:01'\nmtu = 1500\nup = true\npin_mac = false\n")),
+      AllOf(
+          HasSubstr("f:9: mac is not for type = \"netdev\": the netdev keeps its MAC"),
+          HasSubstr("f:10: mtu is not for type = \"netdev\": the netdev keeps its MTU"),
+          HasSubstr("f:11: up is not for type = \"netdev\": the agent does not set the netdev up"),
+          HasSubstr("f:12: pin_mac is not for type = \"netdev\": the vPort has no MAC of its own; "
+                    "use static_macs")));
 }
 
 TEST(NetdevConfigTest, ANetdevHasOneVPort) {
-  const std::string two =
-      WithNetdev("netdev = 'eth1'\n[[vport]]\nname = 'p2'\nves = 'blue'\ntype = 'netdev'\nnetdev = 'eth1'\n");
-  EXPECT_THAT(MistakesOf(two), HasSubstr("f:9: netdev \"eth1\" of vPort \"p2\" is also that of vPort \"p1\" on line 4"));
+  const std::string two = WithNetdev(
+      "netdev = 'eth1'\n[[vport]]\nname = 'p2'\nves = 'blue'\ntype = 'netdev'\nnetdev = 'eth1'\n");
+  EXPECT_THAT(
+      MistakesOf(two),
+      HasSubstr("f:9: netdev \"eth1\" of vPort \"p2\" is also that of vPort \"p1\" on line 4"));
   const std::string tap = WithNetdev("netdev = 'web1'\n[[vport]]\nname = 'web1'\nves = 'blue'\n");
-  EXPECT_THAT(MistakesOf(tap), HasSubstr("f:4: netdev \"web1\" of vPort \"p1\" is the TAP of vPort \"web1\" on line 9; give "
-                                         "one of the two vPorts another name"));
+  EXPECT_THAT(
+      MistakesOf(tap),
+      HasSubstr("f:4: netdev \"web1\" of vPort \"p1\" is the TAP of vPort \"web1\" on line 9; give "
+                "one of the two vPorts another name"));
 }
 
 TEST(NetdevConfigTest, AnotherNetdevReplacesTheInterface) {
   const AgentConfig before = *ParseConfig(WithNetdev("netdev = 'eth1'\n"), "f");
   EXPECT_TRUE(ConfigDiff::Between(before, before).empty());
-  const ConfigDiff diff = ConfigDiff::Between(before, *ParseConfig(WithNetdev("netdev = 'eth2'\n"), "f"));
+  const ConfigDiff diff =
+      ConfigDiff::Between(before, *ParseConfig(WithNetdev("netdev = 'eth2'\n"), "f"));
   EXPECT_THAT(diff.text, HasSubstr("replace vPort p1"));
 }
 

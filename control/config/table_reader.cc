@@ -1,12 +1,13 @@
 #include <algorithm>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "control/daemon/nearest_name.h"
+#include "vswitch/base/daemon/nearest_name.h"
 
 // After everything else.
 #include "control/config/table_reader.h"
@@ -27,7 +28,8 @@ absl::optional<Vid> ReadVid(absl::string_view text) {
 
 // "10" or "100-199".
 bool AddVlanRange(absl::string_view text, VlanSet* vlans) {
-  const std::pair<absl::string_view, absl::string_view> ends = absl::StrSplit(text, absl::MaxSplits('-', 1));
+  const std::pair<absl::string_view, absl::string_view> ends =
+      absl::StrSplit(text, absl::MaxSplits('-', 1));
   const absl::optional<Vid> first = ReadVid(ends.first);
   const absl::optional<Vid> last = absl::StrContains(text, '-') ? ReadVid(ends.second) : first;
   if (!first.has_value() || !last.has_value() || *last < *first) return false;
@@ -61,33 +63,41 @@ std::string Describe(const toml::node& node) {
   return node.is_table() ? "a table" : "a date or time";
 }
 
-void Mistakes::Add(int line, absl::string_view message) { found_.emplace(std::max(line, 1), message); }
+void Mistakes::Add(int line, absl::string_view message) {
+  found_.emplace(std::max(line, 1), message);
+}
 
 absl::Status Mistakes::ToStatus() const {
   if (found_.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrJoin(found_, "\n", [this](std::string* out, const auto& mistake) {
-    absl::StrAppend(out, sources_.At(mistake.first), ": ", mistake.second);
-  }));
+  return absl::InvalidArgumentError(
+      absl::StrJoin(found_, "\n", [this](std::string* out, const auto& mistake) {
+        absl::StrAppend(out, sources_.At(mistake.first), ": ", mistake.second);
+      }));
 }
 
-void CheckKeys(const toml::table& table, absl::string_view where, const std::vector<std::string>& known, Mistakes* mistakes) {
+void CheckKeys(const toml::table& table, absl::string_view where,
+               const std::vector<std::string>& known, Mistakes* mistakes, const KeyAdvice& advice) {
   for (const auto& [key, value] : table) {
     const std::string name(key.str());
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    std::string what_to_do = advice(name);
     const std::string nearest = NearestName(name, known);
-    mistakes->Add(LineOf(key.source()), absl::StrCat("unknown key ", Quote(name), where, "; ",
-                                                     nearest.empty() ? absl::StrCat("there are ", absl::StrJoin(known, ", "))
-                                                                     : absl::StrCat("did you mean \"", nearest, "\"?")));
+    if (what_to_do.empty() && !nearest.empty())
+      what_to_do = absl::StrCat("did you mean \"", nearest, "\"?");
+    if (what_to_do.empty()) what_to_do = absl::StrCat("there are ", absl::StrJoin(known, ", "));
+    mistakes->Add(LineOf(key.source()),
+                  absl::StrCat("unknown key ", Quote(name), where, "; ", what_to_do));
   }
 }
 
-std::vector<const toml::table*> Tables(const toml::table& root, absl::string_view name, Mistakes* mistakes) {
+std::vector<const toml::table*> Tables(const toml::table& root, absl::string_view name,
+                                       Mistakes* mistakes) {
   std::vector<const toml::table*> tables;
   const toml::node* node = root.get(std::string_view(name.data(), name.size()));
   if (node == nullptr) return tables;
   const auto mistake = [&](const toml::node& at) {
-    mistakes->Add(LineOf(at),
-                  absl::StrCat(name, " is ", Describe(at), "; write [[", name, "]], with two brackets, above its keys"));
+    mistakes->Add(LineOf(at), absl::StrCat(name, " is ", Describe(at), "; write [[", name,
+                                           "]], with two brackets, above its keys"));
   };
   const toml::array* array = node->as_array();
   if (array == nullptr) {
@@ -113,20 +123,27 @@ void TableReader::Wrong(absl::string_view key, absl::string_view hint) const {
 }
 
 void TableReader::Require(absl::string_view key, absl::string_view example) const {
-  if (!Has(key)) mistakes_->Add(line(), absl::StrCat("[[", name_, "]] has no ", key, "; add ", key, " = ", example));
+  if (!Has(key))
+    mistakes_->Add(line(),
+                   absl::StrCat("[[", name_, "]] has no ", key, "; add ", key, " = ", example));
 }
 
-absl::optional<std::string> TableReader::String(absl::string_view key, absl::string_view hint) const {
+absl::optional<std::string> TableReader::String(absl::string_view key,
+                                                absl::string_view hint) const {
   if (!Has(key)) return absl::nullopt;
   if (const auto* text = Find(key)->as_string()) return text->get();
   Wrong(key, hint);
   return absl::nullopt;
 }
 
-absl::optional<size_t> TableReader::OneOf(absl::string_view key, const std::vector<absl::string_view>& choices) const {
-  const auto quoted = [](std::string* out, absl::string_view choice) { absl::StrAppend(out, "\"", choice, "\""); };
+absl::optional<size_t> TableReader::OneOf(absl::string_view key,
+                                          const std::vector<absl::string_view>& choices) const {
+  const auto quoted = [](std::string* out, absl::string_view choice) {
+    absl::StrAppend(out, "\"", choice, "\"");
+  };
   const std::string hint =
-      absl::StrCat("it is ", absl::StrJoin(choices.begin(), choices.end() - 1, ", ", quoted), " or \"", choices.back(), "\"");
+      absl::StrCat("it is ", absl::StrJoin(choices.begin(), choices.end() - 1, ", ", quoted),
+                   " or \"", choices.back(), "\"");
   const absl::optional<std::string> text = String(key, hint);
   if (!text.has_value()) return absl::nullopt;
   const auto found = std::find(choices.begin(), choices.end(), *text);
@@ -135,7 +152,8 @@ absl::optional<size_t> TableReader::OneOf(absl::string_view key, const std::vect
   return absl::nullopt;
 }
 
-absl::optional<int64_t> TableReader::Integer(absl::string_view key, int64_t min, int64_t max, absl::string_view unit) const {
+absl::optional<int64_t> TableReader::Integer(absl::string_view key, int64_t min, int64_t max,
+                                             absl::string_view unit) const {
   if (!Has(key)) return absl::nullopt;
   const auto* number = Find(key)->as_integer();
   if (number != nullptr && number->get() >= min && number->get() <= max) return number->get();
@@ -143,13 +161,14 @@ absl::optional<int64_t> TableReader::Integer(absl::string_view key, int64_t min,
   return absl::nullopt;
 }
 
-absl::optional<int64_t> TableReader::IntegerOrString(absl::string_view key, int64_t min, int64_t max,
-                                                     absl::string_view hint) const {
+absl::optional<int64_t> TableReader::IntegerOrString(absl::string_view key, int64_t min,
+                                                     int64_t max, absl::string_view hint) const {
   if (!Has(key)) return absl::nullopt;
   const toml::node& node = *Find(key);
   int64_t value = -1;  // below every `min`
   if (const auto* number = node.as_integer()) value = number->get();
-  if (const auto* text = node.as_string(); text != nullptr && !ParseNumber(text->get(), &value)) value = -1;
+  if (const auto* text = node.as_string(); text != nullptr && !ParseNumber(text->get(), &value))
+    value = -1;
   if (value >= min && value <= max) return value;
   Wrong(key, hint);
   return absl::nullopt;
@@ -159,10 +178,12 @@ void TableReader::CheckPKeyPrefix(absl::string_view key, int64_t pkey) const {
   const toml::node& node = *Find(key);
   bool hexadecimal = node.is_string() && absl::StartsWithIgnoreCase(node.as_string()->get(), "0x");
   if (const auto* number = node.as_integer()) {
-    hexadecimal = (number->flags() & toml::value_flags::format_as_hexadecimal) != toml::value_flags::none;
+    hexadecimal =
+        (number->flags() & toml::value_flags::format_as_hexadecimal) != toml::value_flags::none;
   }
   if (hexadecimal || pkey < 8000 || pkey > 9999) return;
-  Wrong(key, absl::StrCat("did you mean 0x", pkey, "? For the decimal number write 0x", absl::Hex(pkey, absl::kZeroPad4)));
+  Wrong(key, absl::StrCat("did you mean 0x", pkey, "? For the decimal number write 0x",
+                          absl::Hex(pkey, absl::kZeroPad4)));
 }
 
 absl::optional<bool> TableReader::Bool(absl::string_view key) const {
@@ -189,8 +210,9 @@ absl::optional<VlanSet> TableReader::Vlans(absl::string_view key) const {
   if (number != nullptr && AddVlanRanges(absl::StrCat(number->get()), &vlans)) return vlans;
   const auto* array = node.as_array();
   if (array == nullptr || array->empty()) {
-    Mistake(key, absl::StrCat(key, " is ", array == nullptr ? Describe(node) : "an empty array", "; write ", key,
-                              " = [0, 10, \"100-199\"] (0: untagged), or \"all\""));
+    Mistake(key,
+            absl::StrCat(key, " is ", array == nullptr ? Describe(node) : "an empty array",
+                         "; write ", key, " = [0, 10, \"100-199\"] (0: untagged), or \"all\""));
     return absl::nullopt;
   }
   bool good = true;  // read on after a mistake, to report all of them
@@ -206,12 +228,14 @@ bool TableReader::AddVlans(absl::string_view key, const toml::node& element, Vla
     return true;
   }
   if (text != nullptr && AddVlanRange(text->get(), vlans)) return true;
-  mistakes_->Add(LineOf(element), absl::StrCat(key, " has ", Describe(element), "; a VLAN is an integer from 0 to ", Vid::kMax,
-                                               ", a range of them a string such as \"100-199\""));
+  mistakes_->Add(LineOf(element),
+                 absl::StrCat(key, " has ", Describe(element), "; a VLAN is an integer from 0 to ",
+                              Vid::kMax, ", a range of them a string such as \"100-199\""));
   return false;
 }
 
-std::vector<std::string> TableReader::Texts(absl::string_view key, absl::string_view example) const {
+std::vector<std::string> TableReader::Texts(absl::string_view key,
+                                            absl::string_view example) const {
   if (!Has(key)) return {};
   std::vector<std::string> texts;
   const toml::array* array = Find(key)->as_array();
@@ -220,7 +244,8 @@ std::vector<std::string> TableReader::Texts(absl::string_view key, absl::string_
       if (const auto* text = element.as_string()) texts.push_back(text->get());
     }
   }
-  if (array == nullptr || texts.size() != array->size()) Wrong(key, absl::StrCat("write ", key, " = ", example));
+  if (array == nullptr || texts.size() != array->size())
+    Wrong(key, absl::StrCat("write ", key, " = ", example));
   return texts;
 }
 
@@ -238,7 +263,8 @@ std::vector<MacAddr> TableReader::Macs(absl::string_view key) const {
     if (std::find(macs.begin(), macs.end(), *mac) == macs.end()) {
       macs.push_back(*mac);
     } else {
-      mistakes_->Add(LineOf(element), absl::StrCat(key, " names ", mac->ToString(), " twice; remove one"));
+      mistakes_->Add(LineOf(element),
+                     absl::StrCat(key, " names ", mac->ToString(), " twice; remove one"));
     }
   }
   return macs;
@@ -251,13 +277,62 @@ absl::optional<MacAddr> TableReader::Mac(absl::string_view key, const toml::node
   if (text == nullptr || !mac.ok()) {
     hint = "a MAC address is written \"02:00:5e:10:00:01\"";
   } else if (mac->IsGroup()) {
-    hint = "that is a group address; the first byte of a port's own is even, as in \"02:00:5e:10:00:01\"";
+    hint =
+        "that is a group address; the first byte of a port's own is even, as in "
+        "\"02:00:5e:10:00:01\"";
   } else if (mac->IsZero()) {
     hint = "that is no address; write one such as \"02:00:5e:10:00:01\"";
   } else {
     return *mac;
   }
   mistakes_->Add(LineOf(node), absl::StrCat(key, " is ", Describe(node), "; ", hint));
+  return absl::nullopt;
+}
+
+absl::optional<std::vector<Gid>> TableReader::Gids(absl::string_view key, size_t most) const {
+  if (!Has(key)) return absl::nullopt;
+  const auto* array = Find(key)->as_array();
+  if (array == nullptr) {
+    Wrong(key, absl::StrCat("write ", key, " = [\"fe80::2:c903:e:b72\"]"));
+    return absl::nullopt;
+  }
+  if (array->size() > most) {
+    Mistake(key, absl::StrCat(key, " has ", array->size(), " GIDs; the most are ", most));
+    return absl::nullopt;
+  }
+  std::vector<Gid> gids;
+  absl::flat_hash_set<Gid> named;
+  for (const toml::node& element : *array) {
+    const absl::optional<Gid> gid = PortGid(key, element);
+    if (!gid.has_value()) continue;
+    if (named.insert(*gid).second) {
+      gids.push_back(*gid);
+    } else {
+      mistakes_->Add(LineOf(element),
+                     absl::StrCat(key, " names ", gid->ToString(), " twice; remove one"));
+    }
+  }
+  return gids;
+}
+
+absl::optional<Gid> TableReader::PortGid(absl::string_view key, const toml::node& node) const {
+  const auto* text = node.as_string();
+  const absl::StatusOr<Gid> gid = text == nullptr ? Gid() : Gid::Parse(text->get());
+  absl::string_view hint;
+  if (text == nullptr || !gid.ok()) {
+    hint =
+        "the GID of a port is written \"fe80::2:c903:e:b72\", as `ibv_devinfo -v` shows it on its "
+        "host";
+  } else if (gid->IsMulticast()) {
+    hint =
+        "that is the GID of a multicast group; write that of a port, such as "
+        "\"fe80::2:c903:e:b72\"";
+  } else if (gid->IsZero()) {
+    hint = "that is the GID of no port; write one such as \"fe80::2:c903:e:b72\"";
+  } else {
+    return *gid;
+  }
+  mistakes_->Add(LineOf(node), absl::StrCat(key, " has ", Describe(node), "; ", hint));
   return absl::nullopt;
 }
 

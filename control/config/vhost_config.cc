@@ -14,7 +14,8 @@
 namespace eoib {
 namespace {
 
-constexpr char kSocketHint[] = "it is the path of a socket, such as \"/run/eoib/vm1.sock\": absolute, and at most 107 bytes";
+constexpr char kSocketHint[] =
+    "it is the path of a socket, such as \"/run/eoib/vm1.sock\": absolute, and at most 107 bytes";
 
 struct OfTheGuest {
   const char* key;
@@ -27,8 +28,10 @@ constexpr OfTheGuest kOfTheGuest[] = {
 };
 
 bool IsSocketPath(const std::string& path) {
-  return path.size() > 1 && path.front() == '/' && path.back() != '/' && path.size() < sizeof(sockaddr_un::sun_path) &&
-         std::none_of(path.begin(), path.end(), [](char c) { return absl::ascii_iscntrl(static_cast<unsigned char>(c)); });
+  return path.size() > 1 && path.front() == '/' && path.back() != '/' &&
+         path.size() < sizeof(sockaddr_un::sun_path) &&
+         std::none_of(path.begin(), path.end(),
+                      [](char c) { return absl::ascii_iscntrl(static_cast<unsigned char>(c)); });
 }
 
 }  // namespace
@@ -37,7 +40,8 @@ void ReadVhost(const TableReader& reader, VPortConfig* vport) {
   if (vport->type != "vhost-user") {
     for (const char* key : {"socket", "socket_mode"}) {
       if (!reader.Has(key)) continue;
-      reader.Mistake(key, absl::StrCat(key, " is for type = \"vhost-user\"; add that, or remove ", key));
+      reader.Mistake(key,
+                     absl::StrCat(key, " is for type = \"vhost-user\"; add that, or remove ", key));
     }
     return;
   }
@@ -49,7 +53,8 @@ void ReadVhost(const TableReader& reader, VPortConfig* vport) {
   vport->connects = reader.OneOf("socket_mode", {"server", "client"}) == 1u;
   for (const OfTheGuest& one : kOfTheGuest) {
     if (!reader.Has(one.key)) continue;
-    reader.Mistake(one.key, absl::StrCat(one.key, " is not for type = \"vhost-user\": ", one.why, "; remove it"));
+    reader.Mistake(one.key, absl::StrCat(one.key, " is not for type = \"vhost-user\": ", one.why,
+                                         "; remove it"));
   }
 }
 
@@ -59,10 +64,13 @@ void CheckSocketsDiffer(const std::vector<VPortConfig>& vports, Mistakes* mistak
     if (vport.socket.empty()) continue;
     const auto [before, fresh] = first.emplace(vport.socket, &vport);
     if (fresh) continue;
-    mistakes->Add(vport.line,
-                  absl::StrCat("socket ", Quote(vport.socket), " of vPort ", Quote(vport.name), " is also that of vPort ",
-                               Quote(before->second->name), " on ", mistakes->Mention(before->second->line),
-                               "; an interface of a virtual machine has one vPort: give each its own socket"));
+    mistakes->Add(
+        vport.line,
+        absl::StrCat(
+            "socket ", Quote(vport.socket), " of vPort ", Quote(vport.name),
+            " is also that of vPort ", Quote(before->second->name), " on ",
+            mistakes->Mention(before->second->line),
+            "; an interface of a virtual machine has one vPort: give each its own socket"));
   }
 }
 

@@ -15,44 +15,59 @@ using ::testing::HasSubstr;
 
 // A VES on lines 1 to 3, then the vPort p1 on lines 4 to 7. `lines` begin on 8.
 std::string WithVhost(const std::string& lines) {
-  return absl::StrCat("[[ves]]\nname = 'blue'\npkey = 0x8001\n[[vport]]\nname = 'p1'\nves = 'blue'\ntype = 'vhost-user'\n",
-                      lines);
+  return absl::StrCat(
+      "[[ves]]\nname = 'blue'\npkey = 0x8001\n[[vport]]\nname = 'p1'\nves = 'blue'\ntype = "
+      "'vhost-user'\n",
+      lines);
 }
 
 TEST(VhostConfigTest, ReadsTheSocket) {
-  const auto config = ParseConfig(WithVhost("socket = '/run/vm1.sock'\nmtu = 9000\nmode = 'trunk'\n"), "f");
+  const auto config =
+      ParseConfig(WithVhost("socket = '/run/vm1.sock'\nmtu = 9000\nmode = 'trunk'\n"), "f");
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->vports[0].type, "vhost-user");
   EXPECT_EQ(config->vports[0].socket, "/run/vm1.sock");
   EXPECT_FALSE(config->vports[0].connects);
-  EXPECT_FALSE(ParseConfig(WithVhost("socket = '/s'\nsocket_mode = 'server'\n"), "f")->vports[0].connects);
-  EXPECT_TRUE(ParseConfig(WithVhost("socket = '/s'\nsocket_mode = 'client'\n"), "f")->vports[0].connects);
+  EXPECT_FALSE(
+      ParseConfig(WithVhost("socket = '/s'\nsocket_mode = 'server'\n"), "f")->vports[0].connects);
+  EXPECT_TRUE(
+      ParseConfig(WithVhost("socket = '/s'\nsocket_mode = 'client'\n"), "f")->vports[0].connects);
 }
 
 TEST(VhostConfigTest, SocketBelongsToItsType) {
-  EXPECT_THAT(MistakesOf(WithVhost("")), HasSubstr("f:4: [[vport]] has no socket; add socket = \"/run/eoib/vm1.sock\""));
-  for (const std::string& wrong : {std::string("''"), std::string("'vm1.sock'"), std::string("'/'"), std::string("'/run/'"),
-                                   std::string("7"), absl::StrCat("'/", std::string(107, 'x'), "'")}) {
-    EXPECT_THAT(MistakesOf(WithVhost(absl::StrCat("socket = ", wrong, "\n"))), HasSubstr("it is the path of a socket"))
+  EXPECT_THAT(MistakesOf(WithVhost("")),
+              HasSubstr("f:4: [[vport]] has no socket; add socket = \"/run/eoib/vm1.sock\""));
+  for (const std::string& wrong :
+       {std::string("''"), std::string("'vm1.sock'"), std::string("'/'"), std::string("'/run/'"),
+        std::string("7"), absl::StrCat("'/", std::string(107, 'x'), "'")}) {
+    EXPECT_THAT(MistakesOf(WithVhost(absl::StrCat("socket = ", wrong, "\n"))),
+                HasSubstr("it is the path of a socket"))
         << wrong;
   }
-  EXPECT_THAT(MistakesOf(WithVhost("socket = '/s'\nsocket_mode = 'listen'\n")), HasSubstr("f:9: socket_mode"));
+  EXPECT_THAT(MistakesOf(WithVhost("socket = '/s'\nsocket_mode = 'listen'\n")),
+              HasSubstr("f:9: socket_mode"));
   EXPECT_THAT(
-      MistakesOf("[[ves]]\nname = 'b'\npkey = 1\n[[vport]]\nname = 'p1'\nves = 'b'\nsocket = '/s'\nsocket_mode = 'client'\n"),
+      MistakesOf("[[ves]]\nname = 'b'\npkey = 1\n[[vport]]\nname = 'p1'\nves = 'b'\nsocket = "
+                 "'/s'\nsocket_mode = 'client'\n"),
       AllOf(HasSubstr("f:7: socket is for type = \"vhost-user\"; add that, or remove socket"),
             HasSubstr("f:8: socket_mode is for type = \"vhost-user\"")));
 }
 
 TEST(VhostConfigTest, KeysOfTheGuestAreMistakes) {
-  EXPECT_THAT(MistakesOf(WithVhost("socket = '/s'\nmac = '02:00:00:00:00:01'\nup = true\npin_mac = false\n")),
-              AllOf(HasSubstr("f:9: mac is not for type = \"vhost-user\": the guest has its own MAC"),
-                    HasSubstr("f:10: up is not for type = \"vhost-user\": the guest sets its interface up"),
-                    HasSubstr("f:11: pin_mac is not for type = \"vhost-user\": the vPort has no MAC of its own")));
+  EXPECT_THAT(
+      MistakesOf(
+          WithVhost("socket = '/s'\nmac = '02:00:00:00:00:01'\nup = true\npin_mac = false\n")),
+      AllOf(
+          HasSubstr("f:9: mac is not for type = \"vhost-user\": the guest has its own MAC"),
+          HasSubstr("f:10: up is not for type = \"vhost-user\": the guest sets its interface up"),
+          HasSubstr(
+              "f:11: pin_mac is not for type = \"vhost-user\": the vPort has no MAC of its own")));
 }
 
 TEST(VhostConfigTest, ASocketHasOneVPort) {
   EXPECT_THAT(
-      MistakesOf(WithVhost("socket = '/s'\n[[vport]]\nname = 'p2'\nves = 'blue'\ntype = 'vhost-user'\nsocket = '/s'\n")),
+      MistakesOf(WithVhost("socket = '/s'\n[[vport]]\nname = 'p2'\nves = 'blue'\ntype = "
+                           "'vhost-user'\nsocket = '/s'\n")),
       HasSubstr("f:9: socket \"/s\" of vPort \"p2\" is also that of vPort \"p1\" on line 4"));
 }
 
@@ -60,7 +75,9 @@ TEST(VhostConfigTest, AnotherSocketReplacesTheInterface) {
   const AgentConfig before = *ParseConfig(WithVhost("socket = '/s'\n"), "f");
   EXPECT_TRUE(ConfigDiff::Between(before, before).empty());
   for (const char* other : {"socket = '/t'\n", "socket = '/s'\nsocket_mode = 'client'\n"}) {
-    EXPECT_THAT(ConfigDiff::Between(before, *ParseConfig(WithVhost(other), "f")).text, HasSubstr("replace vPort p1")) << other;
+    EXPECT_THAT(ConfigDiff::Between(before, *ParseConfig(WithVhost(other), "f")).text,
+                HasSubstr("replace vPort p1"))
+        << other;
   }
 }
 

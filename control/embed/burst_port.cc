@@ -14,7 +14,8 @@ absl::StatusOr<std::unique_ptr<BurstPort>> BurstPort::Create(const Options& opti
   auto port = std::unique_ptr<BurstPort>(new BurstPort(options));
   port->state_event_ = MakeEventFd();
   if (!port->state_event_.valid()) {
-    return absl::ResourceExhaustedError(absl::StrCat("make the descriptors of a vPort: ", strerror(errno)));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("make the descriptors of a vPort: ", strerror(errno)));
   }
   while (port->queues_.size() < options.queues) {
     auto queue = BurstQueue::Create();
@@ -24,18 +25,21 @@ absl::StatusOr<std::unique_ptr<BurstPort>> BurstPort::Create(const Options& opti
   return port;
 }
 
-std::unique_ptr<Port> BurstPort::MakeLanePort() {
+std::unique_ptr<Port> BurstPort::MakeQueue() {
   return std::make_unique<LanePort>(&options_, queues_[made_++ % queues_.size()].get());
 }
 
-void BurstPort::SetMtu(uint32_t mtu) {
-  if (mtu_.exchange(mtu) != mtu) ChangeState();
+absl::Status BurstPort::SetMtu(int mtu) {
+  const auto bytes = static_cast<uint32_t>(mtu);
+  if (mtu_.exchange(bytes) != bytes) ChangeState();
+  return absl::OkStatus();
 }
 
-void BurstPort::SetLink(bool up) {
-  if (carrier_.exchange(up) == up) return;
+absl::Status BurstPort::SetLink(bool up) {
+  if (carrier_.exchange(up) == up) return absl::OkStatus();
   if (up) carrier_resets_.fetch_add(1);
   ChangeState();
+  return absl::OkStatus();
 }
 
 void BurstPort::OnFailure() {
@@ -50,7 +54,8 @@ void BurstPort::ChangeState() {
 
 eoib_state BurstPort::State() {
   ClearEventFd(state_event_.get());
-  return {sizeof(eoib_state), carrier_.load() ? 1 : 0, mtu_.load(), carrier_resets_.load(), changes_.load()};
+  return {sizeof(eoib_state), carrier_.load() ? 1 : 0, mtu_.load(), carrier_resets_.load(),
+          changes_.load()};
 }
 
 void BurstPort::AddCounters(PortCounters* port, ForwarderCounters* forwarder) const {
@@ -63,11 +68,16 @@ eoib_stats BurstPort::Stats() const {
   PortCounters counters;
   ForwarderCounters of_ves;
   AddCounters(&counters, &of_ves);
-  return {sizeof(eoib_stats),           counters.received.value(),          counters.received_bytes.value(),
-          counters.transmitted.value(), counters.transmitted_bytes.value(), counters.dropped.value()};
+  return {sizeof(eoib_stats),
+          counters.received.value(),
+          counters.received_bytes.value(),
+          counters.transmitted.value(),
+          counters.transmitted_bytes.value(),
+          counters.dropped.value()};
 }
 
-void BurstPort::VisitCounters(absl::FunctionRef<void(const char* name, uint64_t value)> visit) const {
+void BurstPort::VisitCounters(
+    absl::FunctionRef<void(const char* name, uint64_t value)> visit) const {
   PortCounters of_vport;
   ForwarderCounters counters;
   AddCounters(&of_vport, &counters);

@@ -1,5 +1,5 @@
-// BurstPort: a vPort of an embedding program. The program's threads take and give its frames, by bursts, and run the forwarders
-// meanwhile.
+// BurstPort: a vPort of an embedding program. The program's threads take and give its frames, by
+// bursts, and run the forwarders meanwhile.
 #ifndef EOIB_CONTROL_EMBED_BURST_PORT_H_
 #define EOIB_CONTROL_EMBED_BURST_PORT_H_
 
@@ -14,14 +14,16 @@
 #include "absl/types/span.h"
 #include "control/embed/burst_queue.h"
 #include "control/embed/lane_port.h"
+#include "control/vport/vport.h"
 #include "vswitch/base/unique_fd.h"
 #include "vswitch/eoib.h"
 #include "vswitch/port/port.h"
 
 namespace eoib {
 
-// Control calls Create, MakeLanePort, SetMtu, SetLink and OnFailure. Any thread calls the rest, as eoib.h allows.
-class BurstPort {
+// Control calls Create, MakeQueue, SetMtu, SetLink and OnFailure. Any thread calls the rest, as
+// eoib.h allows.
+class BurstPort final : public VPortInterface {
  public:
   using Options = BurstOptions;
   static constexpr size_t kBacklog = FrameRing::kCapacity;  // frames
@@ -29,16 +31,20 @@ class BurstPort {
   static absl::StatusOr<std::unique_ptr<BurstPort>> Create(const Options& options);
 
   // The port for the next queue of the VES. This object outlives it.
-  std::unique_ptr<Port> MakeLanePort();
-  void SetMtu(uint32_t mtu);
-  void SetLink(bool up);
+  std::unique_ptr<Port> MakeQueue() override;
+  absl::Status SetMtu(int mtu) override;
+  absl::Status SetLink(bool up) override;
   // The switch has failed. The program is woken also if the link was down before.
   void OnFailure();
 
   // See eoib.h. `queue` is below queues().
   size_t queues() const { return queues_.size(); }
-  size_t ReceiveBurst(absl::Span<eoib_frame> frames, size_t queue = 0) { return queues_[queue]->ReceiveBurst(frames); }
-  size_t SendBurst(absl::Span<const eoib_frame> frames, size_t queue = 0) { return queues_[queue]->SendBurst(frames); }
+  size_t ReceiveBurst(absl::Span<eoib_frame> frames, size_t queue = 0) {
+    return queues_[queue]->ReceiveBurst(frames);
+  }
+  size_t SendBurst(absl::Span<const eoib_frame> frames, size_t queue = 0) {
+    return queues_[queue]->SendBurst(frames);
+  }
   bool Arm(size_t queue = 0) { return queues_[queue]->Arm(); }
   int wait_fd(size_t queue = 0) const { return queues_[queue]->wait_fd(); }
   eoib_state State();

@@ -17,7 +17,8 @@ absl::StatusOr<std::unique_ptr<BurstQueue>> BurstQueue::Create() {
   queue->wait_.reset(epoll_create1(EPOLL_CLOEXEC));
   queue->bell_ = MakeEventFd();
   if (!queue->wait_.valid() || !queue->bell_.valid()) {
-    return absl::ResourceExhaustedError(absl::StrCat("make the descriptors of a vPort: ", strerror(errno)));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("make the descriptors of a vPort: ", strerror(errno)));
   }
   if (absl::Status status = queue->Watch(queue->bell_.get()); !status.ok()) return status;
   return queue;
@@ -34,10 +35,11 @@ absl::Status BurstQueue::Watch(int fd) {
   epoll_event request{};
   request.events = EPOLLIN;
   if (epoll_ctl(wait_.get(), EPOLL_CTL_ADD, fd, &request) == 0) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat("watch descriptor ", fd, " for a vPort: ", strerror(errno)));
+  return absl::InternalError(
+      absl::StrCat("watch descriptor ", fd, " for a vPort: ", strerror(errno)));
 }
 
-// ---- Frames for the program -------------------------------------------------------------------------------------------
+// ---- Frames for the program ---------------------------------------------------------------------
 
 size_t BurstQueue::ReceiveBurst(absl::Span<eoib_frame> frames) {
   if (armed_.load(std::memory_order_relaxed) && armed_.exchange(false)) {
@@ -66,13 +68,13 @@ bool BurstQueue::Keep(absl::Span<const uint8_t> bytes, const eoib_frame& metadat
   return pushed != FrameRing::Pushed::kFull;
 }
 
-// ---- Frames of the program --------------------------------------------------------------------------------------------
+// ---- Frames of the program ----------------------------------------------------------------------
 
 size_t BurstQueue::SendBurst(absl::Span<const eoib_frame> frames) {
   return lanes().empty() ? 0 : lanes().front()->Send(frames);
 }
 
-// ---- Waiting ----------------------------------------------------------------------------------------------------------
+// ---- Waiting ------------------------------------------------------------------------------------
 
 bool BurstQueue::Arm() {
   if (!ring_.empty()) return true;

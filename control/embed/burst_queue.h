@@ -1,6 +1,8 @@
-// BurstQueue: a queue of a vPort of an embedding program. One thread at a time receives from it, and one sends to it.
+// BurstQueue: a queue of a vPort of an embedding program. One thread at a time receives from it,
+// and one sends to it.
 //
-// It polls one of the VES's forwarders, and more if the vPort has fewer queues than the VES. Each has the vPort at a LanePort.
+// It polls one of the VES's forwarders, and more if the vPort has fewer queues than the VES. Each
+// has the vPort at a LanePort.
 #ifndef EOIB_CONTROL_EMBED_BURST_QUEUE_H_
 #define EOIB_CONTROL_EMBED_BURST_QUEUE_H_
 
@@ -38,7 +40,9 @@ class BurstQueue {
   bool Keep(absl::Span<const uint8_t> bytes, const eoib_frame& metadata);
   bool HasKept() const { return !ring_.empty(); }
 
-  absl::Span<LanePort* const> lanes() const { return {lanes_.data(), lane_count_.load(std::memory_order_acquire)}; }
+  absl::Span<LanePort* const> lanes() const {
+    return {lanes_.data(), lane_count_.load(std::memory_order_acquire)};
+  }
 
  private:
   BurstQueue() = default;

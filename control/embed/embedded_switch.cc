@@ -14,13 +14,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "control/operator/agent_commands.h"
 
 namespace eoib {
 namespace {
 
-constexpr absl::Duration kLongestStop = absl::Seconds(1);  // how long the SA may take for the groups that are left
+// How long the SA may take for the groups that are left.
+constexpr absl::Duration kLongestStop = absl::Seconds(1);
 
-// Signals are for the program's own threads, but SIGBUS is for the thread that accesses lost memory of a virtual machine.
+// Signals are for the program's own threads, but SIGBUS is for the thread that accesses lost memory
+// of a virtual machine.
 std::thread StartWithoutSignals(std::function<void()> run) {
   sigset_t all, before;
   sigfillset(&all);
@@ -96,31 +99,23 @@ absl::Status EmbeddedSwitch::OpenAgent() {
   if (!hca.ok()) return hca.status();
   auto path = std::make_unique<PolledPath>(&loop_);
   path_ = path.get();
-  const auto make_port = [this](const VPortConfig& config, MacAddr, int mtu, const Ves&, FabricPort*) -> absl::StatusOr<VPort> {
+  const auto make_port = [this](const VPortConfig& config, MacAddr, int mtu, const Ves&,
+                                FabricPort*) -> absl::StatusOr<VPort> {
     auto made = BurstPort::Create(port_options_.at(config.name));
     if (!made.ok()) return made.status();
-    BurstPort* const port = made->get();
+    ports_[config.name] = made->get();
     VPort vport;
     vport.config = config;
-    vport.companion = std::shared_ptr<BurstPort>(*std::move(made));
-    vport.make_queue = [port] { return port->MakeLanePort(); };
-    vport.port = vport.make_queue();
-    vport.set_mtu = [port](int bytes) {
-      port->SetMtu(static_cast<uint32_t>(bytes));
-      return absl::OkStatus();
-    };
-    vport.set_link = [port](bool up) {
-      port->SetLink(up);
-      return absl::OkStatus();
-    };
-    port->SetMtu(static_cast<uint32_t>(mtu));
-    ports_[config.name] = port;
+    vport.interface = *std::move(made);
+    vport.port = vport.interface->MakeQueue();
+    if (absl::Status status = vport.interface->SetMtu(mtu); !status.ok()) return status;
     return vport;
   };
-  auto agent = Agent::Create({}, *std::move(hca), state_.get(), make_port, &loop_, &clock_, std::move(path));
+  auto agent =
+      Agent::Create({}, *std::move(hca), state_.get(), make_port, &loop_, &clock_, std::move(path));
   if (!agent.ok()) return agent.status();
   agent_ = *std::move(agent);
-  agent_->RegisterCommands(&commands_);
+  RegisterAgentCommands(agent_.get(), &commands_);
   agent_->OnFatal([this](const std::string& why) { Fail(why, FailureKind::kLostHca); });
   agent_->Start();
   return absl::OkStatus();
@@ -171,25 +166,29 @@ absl::Status EmbeddedSwitch::OnControlThread(const std::function<absl::Status()>
   return task->done ? std::move(task->status) : FailureStatus();
 }
 
-absl::StatusOr<BurstPort*> EmbeddedSwitch::AddVPort(const VPortConfig& vport, PKey pkey, const BurstPort::Options& options) {
+absl::StatusOr<BurstPort*> EmbeddedSwitch::AddVPort(const VPortConfig& vport, PKey pkey,
+                                                    const BurstPort::Options& options) {
   BurstPort* port = nullptr;
   const absl::Status status = OnControlThread([&]() -> absl::Status {
     AgentConfig next = agent_->config();
     if (FindVPort(next, vport.name) != nullptr) {
-      return absl::AlreadyExistsError(absl::StrCat("there is a vPort ", vport.name, " on this HCA port"));
+      return absl::AlreadyExistsError(
+          absl::StrCat("there is a vPort ", vport.name, " on this HCA port"));
     }
     for (const VesConfig& ves : next.veses) {
       if (ves.name == vport.ves && ves.pkey != pkey) {
-        return absl::InvalidArgumentError(absl::StrCat("VES ", ves.name, " has P_Key ", ves.pkey.ToString(),
-                                                       " at another vPort of this program; give both the same"));
+        return absl::InvalidArgumentError(
+            absl::StrCat("VES ", ves.name, " has P_Key ", ves.pkey.ToString(),
+                         " at another vPort of this program; give both the same"));
       }
       if (ves.name != vport.ves && ves.pkey.Full() == pkey.Full()) {
-        return absl::InvalidArgumentError(absl::StrCat("P_Key ", pkey.ToString(), " is that of VES ", ves.name,
-                                                       " of this program; give another one, or that VES"));
+        return absl::InvalidArgumentError(
+            absl::StrCat("P_Key ", pkey.ToString(), " is that of VES ", ves.name,
+                         " of this program; give another one, or that VES"));
       }
     }
-    auto of_vport =
-        std::find_if(next.veses.begin(), next.veses.end(), [&](const VesConfig& ves) { return ves.name == vport.ves; });
+    auto of_vport = std::find_if(next.veses.begin(), next.veses.end(),
+                                 [&](const VesConfig& ves) { return ves.name == vport.ves; });
     if (of_vport == next.veses.end()) {
       of_vport = next.veses.emplace(of_vport);
       of_vport->name = vport.ves;
@@ -226,7 +225,8 @@ void EmbeddedSwitch::RemoveVPort(const std::string& name) {
 absl::StatusOr<std::string> EmbeddedSwitch::Command(const CommandRegistry::Arguments& words) {
   std::string answer;
   const absl::Status status = OnControlThread([&]() -> absl::Status {
-    const absl::StatusOr<std::string> result = commands_.Run(words[0], {words.begin() + 1, words.end()});
+    const absl::StatusOr<std::string> result =
+        commands_.Run(words[0], {words.begin() + 1, words.end()});
     if (result.ok()) answer = *result;
     return result.status();
   });

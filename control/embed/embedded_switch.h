@@ -1,4 +1,5 @@
-// EmbeddedSwitch: an agent on one HCA port inside somebody else's program, with its control thread, eoib-ctl.
+// EmbeddedSwitch: an agent on one HCA port inside somebody else's program, with its control thread,
+// eoib-ctl.
 #ifndef EOIB_CONTROL_EMBED_EMBEDDED_SWITCH_H_
 #define EOIB_CONTROL_EMBED_EMBEDDED_SWITCH_H_
 
@@ -16,20 +17,21 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "control/agent.h"
-#include "control/daemon/command_registry.h"
-#include "control/daemon/event_loop.h"
-#include "control/daemon/log.h"
 #include "control/embed/burst_port.h"
 #include "control/embed/polled_path.h"
-#include "control/state_dir.h"
+#include "control/state/state_dir.h"
 #include "vswitch/base/check.h"
 #include "vswitch/base/clock.h"
+#include "vswitch/base/daemon/command_registry.h"
+#include "vswitch/base/daemon/event_loop.h"
+#include "vswitch/base/daemon/log.h"
 #include "vswitch/fabric/hca.h"
 
 namespace eoib {
 
-// Any thread but eoib-ctl calls everything. After a failed check, or when the HCA is lost, the switch has failed for good:
-// calls return an error. After a failed check what the switch owns is leaked, because its state is unknown.
+// Any thread but eoib-ctl calls everything. After a failed check, or when the HCA is lost, the
+// switch has failed for good: calls return an error. After a failed check what the switch owns is
+// leaked, because its state is unknown.
 class EmbeddedSwitch {
  public:
   struct Options {
@@ -44,14 +46,16 @@ class EmbeddedSwitch {
   EmbeddedSwitch(const EmbeddedSwitch&) = delete;
   EmbeddedSwitch& operator=(const EmbeddedSwitch&) = delete;
 
-  // Adds the vPort, and its VES if it is the first one there. kInvalidArgument: the VES has another P_Key now.
-  absl::StatusOr<BurstPort*> AddVPort(const VPortConfig& vport, PKey pkey, const BurstPort::Options& options);
+  // Adds the vPort, and its VES if it is the first one there. kInvalidArgument: the VES has another
+  // P_Key now.
+  absl::StatusOr<BurstPort*> AddVPort(const VPortConfig& vport, PKey pkey,
+                                      const BurstPort::Options& options);
   // With its VES if it is the last one there. The port is gone then.
   void RemoveVPort(const std::string& name);
   absl::StatusOr<std::string> Command(const CommandRegistry::Arguments& words);
 
-  // Calls `work`. A check that fails meanwhile makes the switch fail; likewise an exception, such as that of a lack of memory.
-  // Returns false if the switch has failed before or now.
+  // Calls `work`. A check that fails meanwhile, or an exception such as bad_alloc, makes the switch
+  // fail. Returns false if the switch has failed before or now.
   bool Guard(absl::FunctionRef<void()> work) noexcept;
   // Null while all is well. Stays valid.
   const char* failure() const { return failure_.load(std::memory_order_acquire); }

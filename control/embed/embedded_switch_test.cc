@@ -1,6 +1,8 @@
-// Two embedded switches in one process, on an in-process software subnet. The tests are the programs around them.
+// Two embedded switches in one process, on an in-process software subnet. The tests are the
+// programs around them.
 #include "control/embed/embedded_switch.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,6 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "vswitch/wire/checksum.h"
+#include "vswitch/wire/sctp_for_test.h"
 
 namespace eoib {
 namespace {
@@ -20,7 +23,7 @@ TEST_F(EmbeddedSwitchTest, FramesPassInBothDirections) {
   BurstPort* const one = Add(Open("h1"), "p").value();
   BurstPort* const other = Add(Open("h2"), "p").value();
   ASSERT_TRUE(HasCarrier(one) && HasCarrier(other));
-  EXPECT_EQ(4074u, one->State().mtu);
+  EXPECT_EQ(4070u, one->State().mtu);
   EXPECT_TRUE(Arrives(one, other, MakeFrame(kB, kA)));
   EXPECT_TRUE(Arrives(other, one, MakeFrame(kA, kB, 4088)));
   EXPECT_GE(one->Stats().sent, 1u);
@@ -41,13 +44,15 @@ TEST_F(EmbeddedSwitchTest, AWaitingProgramWakesWhenAFrameComes) {
   BurstPort* const other = Add(Open("h2"), "p").value();
   ASSERT_TRUE(HasCarrier(one) && HasCarrier(other));
   ASSERT_TRUE(Arrives(one, other, MakeFrame(kB, kA)));
-  ASSERT_TRUE(Until([&] { return Receive(other).empty() && !other->Arm() && !Readable(other->wait_fd()); }));
+  ASSERT_TRUE(Until(
+      [&] { return Receive(other).empty() && !other->Arm() && !Readable(other->wait_fd()); }));
   Send(one, MakeFrame(kB, kA));
   EXPECT_TRUE(Readable(other->wait_fd(), kPatience));
   EXPECT_TRUE(Until([&] { return Receive(other).size() == 1; }));
 }
 
-// An event loop arms its descriptors in every turn, also while frames come faster than it takes them.
+// An event loop arms its descriptors in every turn, also while frames come faster than it takes
+// them.
 TEST_F(EmbeddedSwitchTest, ArmingLeavesFramesInTheQueuePair) {
   BurstPort* const one = Add(Open("h1"), "p").value();
   BurstPort* const other = Add(Open("h2"), "p").value();
@@ -95,14 +100,15 @@ TEST_F(EmbeddedSwitchTest, AFrameThatDoesNotFitIsMissed) {
   EXPECT_EQ(1u, other->Stats().missed);
 }
 
-// A TCP segment of kB to kA over IPv4, with `payload` bytes, whose checksum field has the pseudo-header sum only.
+// A TCP segment of kB to kA over IPv4, with `payload` bytes, whose checksum field has the
+// pseudo-header sum only.
 Bytes UnfinishedTcp(size_t payload) {
   Bytes frame = MakeFrame(kA, kB, 54 + payload);
   frame[12] = 0x08, frame[13] = 0x00;
   uint8_t* const ip = &frame[14];
   const size_t size = 40 + payload;
-  ip[0] = 0x45, ip[2] = static_cast<uint8_t>(size >> 8), ip[3] = static_cast<uint8_t>(size), ip[6] = 0x40, ip[8] = 64,
-  ip[9] = 6;
+  ip[0] = 0x45, ip[2] = static_cast<uint8_t>(size >> 8), ip[3] = static_cast<uint8_t>(size),
+  ip[6] = 0x40, ip[8] = 64, ip[9] = 6;
   ip[12] = ip[16] = 10, ip[15] = 1, ip[19] = 2;
   ip[32] = 0x50, ip[33] = 0x10;
   for (size_t i = 0; i < payload; ++i) ip[40 + i] = static_cast<uint8_t>(i * 7);
@@ -148,7 +154,8 @@ TEST_F(EmbeddedSwitchTest, FinishesChecksumsAndCutsSuperFramesForAProgramThatTak
   received.clear();
   SendTcp(other, UnfinishedTcp(20000), 1000);
   ASSERT_TRUE(receive(20));
-  for (const Bytes& frame : received) EXPECT_TRUE(frame.size() == 1054 && HasRightTcpChecksum(frame));
+  for (const Bytes& frame : received)
+    EXPECT_TRUE(frame.size() == 1054 && HasRightTcpChecksum(frame));
 }
 
 TEST_F(EmbeddedSwitchTest, ASuperFrameArrivesWholeAtAProgramThatTakesIt) {
@@ -178,6 +185,29 @@ TEST_F(EmbeddedSwitchTest, ASuperFrameArrivesWholeAtAProgramThatTakesIt) {
   }));
 }
 
+TEST_F(EmbeddedSwitchTest, FinishesTheChecksumOfSctp) {
+  BurstPort* const one = Add(Open("h1"), "p").value();
+  BurstPort* const other = Add(Open("h2"), "p").value();
+  ASSERT_TRUE(HasCarrier(one) && HasCarrier(other));
+  ASSERT_TRUE(Arrives(one, other, MakeFrame(kB, kA)));
+  for (const bool ipv6 : {false, true}) {
+    ChecksumRequest request;
+    const Bytes right = MakeSctpFrame({.ipv6 = ipv6, .payload = 500}, &request);
+    Bytes bytes = right;
+    std::fill_n(bytes.begin() + request.start + 8, 4, 0);
+    iovec iov{bytes.data(), bytes.size()};
+    eoib_frame frame{};
+    frame.iov = &iov, frame.iov_count = 1, frame.length = static_cast<uint32_t>(bytes.size());
+    frame.flags = EOIB_FRAME_CHECKSUM_NEEDED, frame.checksum_start = request.start,
+    frame.checksum_offset = request.offset;
+    ASSERT_EQ(1u, one->SendBurst({&frame, 1}));
+    EXPECT_TRUE(Until([&] {
+      const std::vector<Bytes> received = Receive(other);
+      return std::find(received.begin(), received.end(), right) != received.end();
+    }));
+  }
+}
+
 TEST_F(EmbeddedSwitchTest, VPortsAndVesesComeAndGo) {
   EmbeddedSwitch* const host = Open("h1");
   for (int i = 0; i < 3; ++i) {
@@ -192,8 +222,9 @@ TEST_F(EmbeddedSwitchTest, VPortsAndVesesComeAndGo) {
 TEST_F(EmbeddedSwitchTest, RefusesAContradiction) {
   EmbeddedSwitch* const host = Open("h1");
   ASSERT_TRUE(Add(host, "p1").ok());
-  EXPECT_THAT(std::string(Add(host, "p2", "blue", 0x8002).status().message()),
-              HasSubstr("VES blue has P_Key 0x8001 at another vPort of this program; give both the same"));
+  EXPECT_THAT(
+      std::string(Add(host, "p2", "blue", 0x8002).status().message()),
+      HasSubstr("VES blue has P_Key 0x8001 at another vPort of this program; give both the same"));
   EXPECT_THAT(std::string(Add(host, "p2", "green", 0x8001).status().message()),
               HasSubstr("P_Key 0x8001 is that of VES blue of this program"));
   EXPECT_TRUE(Add(host, "p2", "red", 0x8002).ok());

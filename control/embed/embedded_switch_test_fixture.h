@@ -1,4 +1,5 @@
-// The fixture for embedded switches in one process, on an in-process software subnet. The tests are the programs around them.
+// The fixture for embedded switches in one process, on an in-process software subnet. The tests are
+// the programs around them.
 #ifndef EOIB_CONTROL_EMBED_EMBEDDED_SWITCH_TEST_FIXTURE_H_
 #define EOIB_CONTROL_EMBED_EMBEDDED_SWITCH_TEST_FIXTURE_H_
 
@@ -58,8 +59,9 @@ class EmbeddedSwitchTest : public ::testing::Test {
     switches_.push_back(EmbeddedSwitch::Open(std::move(options)).value());
     return switches_.back().get();
   }
-  static absl::StatusOr<BurstPort*> Add(EmbeddedSwitch* to, const std::string& name, const std::string& ves = "blue",
-                                        uint16_t pkey = 0x8001, const BurstPort::Options& options = {}) {
+  static absl::StatusOr<BurstPort*> Add(EmbeddedSwitch* to, const std::string& name,
+                                        const std::string& ves = "blue", uint16_t pkey = 0x8001,
+                                        const BurstPort::Options& options = {}) {
     VPortConfig config;
     config.name = name;
     config.ves = ves;
@@ -87,9 +89,12 @@ class EmbeddedSwitchTest : public ::testing::Test {
     frame.iov = &iov, frame.iov_count = 1, frame.length = static_cast<uint32_t>(bytes.size());
     return port->SendBurst({&frame, 1}, queue) == 1;
   }
-  static void Send(BurstPort* port, Bytes bytes, size_t queue = 0) { EXPECT_TRUE(TrySend(port, std::move(bytes), queue)); }
+  static void Send(BurstPort* port, Bytes bytes, size_t queue = 0) {
+    EXPECT_TRUE(TrySend(port, std::move(bytes), queue));
+  }
   // One burst of at most `count` frames, each with that much room in two pieces.
-  static std::vector<Bytes> Receive(BurstPort* port, size_t count = 32, size_t room = 5000, size_t queue = 0) {
+  static std::vector<Bytes> Receive(BurstPort* port, size_t count = 32, size_t room = 5000,
+                                    size_t queue = 0) {
     std::vector<Bytes> memory(count, Bytes(room));
     std::vector<std::array<iovec, 2>> iov(count);
     std::vector<eoib_frame> frames(count);

@@ -15,10 +15,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "control/config/config.h"
-#include "control/daemon/wait_for_hca.h"
 #include "control/embed/burst_port.h"
 #include "control/embed/embedded_switch.h"
-#include "control/ves.h"
+#include "control/ves/ves.h"
+#include "vswitch/base/daemon/wait_for_hca.h"
 #include "vswitch/fabric/softhca/open_hca.h"
 
 static_assert(EOIB_MOST_QUEUES == eoib::Ves::kMaxQueues);
@@ -81,17 +81,23 @@ int ErrnoOf(const absl::Status& status) {
 }
 
 absl::Status CheckName(absl::string_view what, const char* name) {
-  if (name != nullptr && *name != '\0' && std::strlen(name) <= kLongestName) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(what, " has no name, or one of more than ", kLongestName, " characters"));
+  if (name != nullptr && *name != '\0' && std::strlen(name) <= kLongestName)
+    return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, " has no name, or one of more than ", kLongestName, " characters"));
 }
 
 absl::StatusOr<std::unique_ptr<EmbeddedSwitch>> Open(const eoib_port_options& options) {
   if (options.hca == nullptr || *options.hca == '\0') {
-    return absl::InvalidArgumentError("no HCA port is given: verbs:DEVICE/PORT (see ibv_devices) or soft:PORTNAME");
+    return absl::InvalidArgumentError(
+        "no HCA port is given: verbs:DEVICE/PORT (see ibv_devices) or soft:PORTNAME");
   }
   EmbeddedSwitch::Options made;
-  made.open_hca = [hca = std::string(options.hca), fabric = std::string(options.fabric == nullptr ? "" : options.fabric)] {
-    const auto keep_waiting = [](const std::string&, absl::Duration waited) { return waited < kLongestOpen; };
+  made.open_hca = [hca = std::string(options.hca),
+                   fabric = std::string(options.fabric == nullptr ? "" : options.fabric)] {
+    const auto keep_waiting = [](const std::string&, absl::Duration waited) {
+      return waited < kLongestOpen;
+    };
     return OpenHca(hca, kRunDirectory, fabric, keep_waiting, /*wait=*/absl::ZeroDuration());
   };
   made.statedir = options.statedir == nullptr ? "" : options.statedir;
@@ -103,13 +109,14 @@ absl::StatusOr<std::unique_ptr<EmbeddedSwitch>> Open(const eoib_port_options& op
   return EmbeddedSwitch::Open(std::move(made));
 }
 
-absl::StatusOr<std::unique_ptr<eoib_vport>> OpenVPort(eoib_port* port, const eoib_vport_options& options) {
+absl::StatusOr<std::unique_ptr<eoib_vport>> OpenVPort(eoib_port* port,
+                                                      const eoib_vport_options& options) {
   if (absl::Status status = CheckName("the vPort", options.name); !status.ok()) return status;
   if (absl::Status status = CheckName("the VES", options.ves); !status.ok()) return status;
   const PKey pkey(options.pkey);
   if (!pkey.IsValid()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("P_Key ", pkey.ToString(), " is no partition; 0x8001 is one, as a full member"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "P_Key ", pkey.ToString(), " is no partition; 0x8001 is one, as a full member"));
   }
   VPortConfig config;
   config.name = options.name;
@@ -124,7 +131,8 @@ absl::StatusOr<std::unique_ptr<eoib_vport>> OpenVPort(eoib_port* port, const eoi
   bursts.udp_segments = (options.flags & EOIB_VPORT_UDP_SEGMENTS) != 0;
   bursts.queues = std::max<size_t>(options.queues, 1);
   if (bursts.queues > EOIB_MOST_QUEUES) {
-    return absl::InvalidArgumentError(absl::StrCat("a vPort has at most ", EOIB_MOST_QUEUES, " queues, not ", options.queues));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a vPort has at most ", EOIB_MOST_QUEUES, " queues, not ", options.queues));
   }
   const absl::StatusOr<BurstPort*> added = port->embedded->AddVPort(config, pkey, bursts);
   if (!added.ok()) return added.status();
@@ -143,15 +151,18 @@ int Guarded(const eoib_vport* vport, Work work) {
 
 extern "C" {
 
-eoib_port* eoib_port_open(const eoib_port_options* options, char* error, size_t error_size) noexcept {
-  // Abseil would end the program if it took an order of locks for a deadlock. Only this library has Abseil's locks.
+eoib_port* eoib_port_open(const eoib_port_options* options, char* error,
+                          size_t error_size) noexcept {
+  // Abseil would end the program if it took an order of locks for a deadlock. Only this library has
+  // Abseil's locks.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   try {
     auto opened = eoib::Open(eoib::Known(options));
     if (opened.ok()) return new eoib_port{*std::move(opened)};
     eoib::Explain(opened.status().message(), error, error_size);
     // kCancelled: the subnet did not answer in time.
-    const bool may_help = eoib::WaitingMayHelp(opened.status()) || absl::IsCancelled(opened.status());
+    const bool may_help =
+        eoib::WaitingMayHelp(opened.status()) || absl::IsCancelled(opened.status());
     errno = may_help ? EAGAIN : -eoib::ErrnoOf(opened.status());
   } catch (const std::exception& exception) {
     eoib::Explain(exception.what(), error, error_size);
@@ -184,7 +195,8 @@ int eoib_command(eoib_port* port, int argc, const char* const argv[], char** ans
 
 void eoib_free(char* answer) noexcept { free(answer); }
 
-eoib_vport* eoib_vport_open(eoib_port* port, const eoib_vport_options* options, char* error, size_t error_size) noexcept {
+eoib_vport* eoib_vport_open(eoib_port* port, const eoib_vport_options* options, char* error,
+                            size_t error_size) noexcept {
   try {
     auto opened = eoib::OpenVPort(port, eoib::Known(options));
     if (opened.ok()) return opened->release();
@@ -211,7 +223,9 @@ int eoib_vport_state(eoib_vport* vport, eoib_state* state) noexcept {
   });
 }
 
-int eoib_vport_event_fd(const eoib_vport* vport) noexcept { return vport->bursts->state_event_fd(); }
+int eoib_vport_event_fd(const eoib_vport* vport) noexcept {
+  return vport->bursts->state_event_fd();
+}
 
 int eoib_vport_stats(eoib_vport* vport, eoib_stats* stats) noexcept {
   return eoib::Guarded(vport, [stats](eoib::BurstPort* port) {
@@ -220,9 +234,12 @@ int eoib_vport_stats(eoib_vport* vport, eoib_stats* stats) noexcept {
   });
 }
 
-int eoib_vport_counters(eoib_vport* vport, void (*visit)(void* aux, const char* name, uint64_t value), void* aux) noexcept {
+int eoib_vport_counters(eoib_vport* vport,
+                        void (*visit)(void* aux, const char* name, uint64_t value),
+                        void* aux) noexcept {
   return eoib::Guarded(vport, [visit, aux](eoib::BurstPort* port) {
-    port->VisitCounters([visit, aux](const char* name, uint64_t value) { visit(aux, name, value); });
+    port->VisitCounters(
+        [visit, aux](const char* name, uint64_t value) { visit(aux, name, value); });
     return 0;
   });
 }
@@ -241,14 +258,16 @@ int eoib_vport_trace(eoib_vport* vport, const void* frame, size_t length, char**
 int eoib_receive(eoib_vport* vport, unsigned queue, eoib_frame* frames, int count) noexcept {
   if (queue >= vport->bursts->queues()) return -EINVAL;
   return eoib::Guarded(vport, [queue, frames, count](eoib::BurstPort* port) {
-    return static_cast<int>(port->ReceiveBurst({frames, static_cast<size_t>(std::max(count, 0))}, queue));
+    return static_cast<int>(
+        port->ReceiveBurst({frames, static_cast<size_t>(std::max(count, 0))}, queue));
   });
 }
 
 int eoib_send(eoib_vport* vport, unsigned queue, const eoib_frame* frames, int count) noexcept {
   if (queue >= vport->bursts->queues()) return -EINVAL;
   return eoib::Guarded(vport, [queue, frames, count](eoib::BurstPort* port) {
-    return static_cast<int>(port->SendBurst({frames, static_cast<size_t>(std::max(count, 0))}, queue));
+    return static_cast<int>(
+        port->SendBurst({frames, static_cast<size_t>(std::max(count, 0))}, queue));
   });
 }
 

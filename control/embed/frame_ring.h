@@ -1,4 +1,5 @@
-// FrameRing: frames that wait for the program, because another thread forwarded them or its burst was full.
+// FrameRing: frames that wait for the program, because another thread forwarded them or its burst
+// was full.
 #ifndef EOIB_CONTROL_EMBED_FRAME_RING_H_
 #define EOIB_CONTROL_EMBED_FRAME_RING_H_
 

@@ -4,7 +4,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "vswitch/forwarder.h"
+#include "vswitch/forwarder/forwarder.h"
 
 namespace eoib {
 

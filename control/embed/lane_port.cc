@@ -14,7 +14,7 @@ namespace eoib {
 namespace {
 
 constexpr int kBatchesABurst = 4;       // from the queue pair, in one call of the program
-constexpr size_t kLeastDatagrams = 16;  // of each: so many make one super-frame
+constexpr size_t kLeastDatagrams = 16;  // of each: this number makes one super-frame
 
 // Copies bytes out of a frame, one stretch after the other.
 class Gatherer {
@@ -64,7 +64,7 @@ void LanePort::AddCounters(PortCounters* port, ForwarderCounters* forwarder) con
   forwarder->Add(lane_->forwarder->counters());
 }
 
-// ---- Frames for the program -------------------------------------------------------------------------------------------
+// ---- Frames for the program ---------------------------------------------------------------------
 
 size_t LanePort::Receive(absl::Span<eoib_frame> frames) {
   absl::MutexLock lock(&lane_->mutex);
@@ -73,8 +73,8 @@ size_t LanePort::Receive(absl::Span<eoib_frame> frames) {
   lane_->polled = true;
   target_ = frames;
   filled_ = 0;
-  // Each datagram fills one frame, or a part of one. Super-frames need further batches for a decent burst; what a small burst
-  // does not take is kept.
+  // Each datagram fills one frame, or a part of one. Super-frames need further batches for a decent
+  // burst; what a small burst does not take is kept.
   for (int batches = 0; batches < kBatchesABurst && 2 * filled_ < frames.size(); ++batches) {
     if (!forwarder->PollFabric(std::max(frames.size() - filled_, kLeastDatagrams))) break;
   }
@@ -92,9 +92,12 @@ DropReason LanePort::Transmit(const Frame& frame, bool strip_tag) noexcept {
   return Deliver(joined_, request, frame.gso);
 }
 
-DropReason LanePort::TransmitLarge(const BufferPool& pool, const Frame& frame, bool strip_tag) noexcept {
+DropReason LanePort::TransmitLarge(const BufferPool& pool, const Frame& frame,
+                                   bool strip_tag) noexcept {
   joined_.clear();
-  VisitPieces(pool, frame, [this](absl::Span<uint8_t> piece) { joined_.insert(joined_.end(), piece.begin(), piece.end()); });
+  VisitPieces(pool, frame, [this](absl::Span<uint8_t> piece) {
+    joined_.insert(joined_.end(), piece.begin(), piece.end());
+  });
   ChecksumRequest request = frame.checksum;
   if (strip_tag) {
     joined_.erase(joined_.begin() + kMacsSize, joined_.begin() + kMacsSize + kVlanTagSize);
@@ -103,7 +106,8 @@ DropReason LanePort::TransmitLarge(const BufferPool& pool, const Frame& frame, b
   return Deliver(joined_, request, frame.gso);
 }
 
-DropReason LanePort::Deliver(absl::Span<const uint8_t> frame, const ChecksumRequest& request, const Gso& gso) {
+DropReason LanePort::Deliver(absl::Span<const uint8_t> frame, const ChecksumRequest& request,
+                             const Gso& gso) {
   // Behind the frames that wait.
   const bool direct = filled_ < target_.size() && !queue_->HasKept();
   eoib_frame metadata{};
@@ -129,7 +133,7 @@ DropReason LanePort::Deliver(absl::Span<const uint8_t> frame, const ChecksumRequ
   return DropReason::kNone;
 }
 
-// ---- Frames of the program --------------------------------------------------------------------------------------------
+// ---- Frames of the program ----------------------------------------------------------------------
 
 size_t LanePort::Send(absl::Span<const eoib_frame> frames) {
   absl::MutexLock lock(&lane_->mutex);
@@ -149,7 +153,8 @@ size_t LanePort::Send(absl::Span<const eoib_frame> frames) {
   return taken_;
 }
 
-size_t LanePort::Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept {
+size_t LanePort::Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out,
+                         PortReceiveCounts* counts) noexcept {
   const PieceLayout layout(mtu);
   size_t received = 0, buffers = 0;
   for (; taken_ < source_.size() && received < out.size() && buffers < out.size(); ++taken_) {
@@ -158,7 +163,8 @@ size_t LanePort::Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out, 
       ++counts->runt;
     } else if (from.length > layout.Largest()) {
       ++counts->too_large;
-    } else if (IsGso(from) && (from.segment_size == 0 || (from.flags & EOIB_FRAME_CHECKSUM_NEEDED) == 0)) {
+    } else if (IsGso(from) &&
+               (from.segment_size == 0 || (from.flags & EOIB_FRAME_CHECKSUM_NEEDED) == 0)) {
       ++counts->bad_checksum_request;
     } else {
       const absl::optional<Frame> frame = Take(pool, layout, from);
@@ -171,16 +177,19 @@ size_t LanePort::Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out, 
 }
 
 // Nothing if the pool has too few buffers.
-absl::optional<Frame> LanePort::Take(BufferPool* pool, const PieceLayout& layout, const eoib_frame& from) const {
+absl::optional<Frame> LanePort::Take(BufferPool* pool, const PieceLayout& layout,
+                                     const eoib_frame& from) const {
   const bool whole = !IsGso(from) && from.length <= layout.datagram;
   Frame frame;
   frame.buffer = pool->Allocate();
   if (frame.buffer.IsNone()) return absl::nullopt;
   frame.data = pool->Frame(frame.buffer);
   frame.length = whole ? from.length : std::min(from.length, layout.first);
-  if ((from.flags & EOIB_FRAME_CHECKSUM_NEEDED) != 0) frame.checksum = {true, from.checksum_start, from.checksum_offset};
+  if ((from.flags & EOIB_FRAME_CHECKSUM_NEEDED) != 0)
+    frame.checksum = {true, from.checksum_start, from.checksum_offset};
   if (IsGso(from)) {
-    frame.gso = {from.segment_type == EOIB_SEGMENT_TCP ? GsoType::kTcp : GsoType::kUdp, from.segment_size};
+    frame.gso = {from.segment_type == EOIB_SEGMENT_TCP ? GsoType::kTcp : GsoType::kUdp,
+                 from.segment_size};
   }
   Gatherer gatherer(from);
   gatherer.Read(frame.data, frame.length);
@@ -201,14 +210,15 @@ absl::optional<Frame> LanePort::Take(BufferPool* pool, const PieceLayout& layout
   return frame;
 }
 
-// ---- Waiting ----------------------------------------------------------------------------------------------------------
+// ---- Waiting ------------------------------------------------------------------------------------
 
 bool LanePort::Arm() {
   absl::MutexLock lock(&lane_->mutex);
   if (!attached_) return true;
   Forwarder* const forwarder = lane_->forwarder;
   const bool armed = forwarder->endpoint() == nullptr || forwarder->endpoint()->Arm().ok();
-  // An arrival between the last poll and arming raises no event. Further ones stay in the queue for the next burst.
+  // An arrival between the last poll and arming raises no event. Further ones stay in the queue for
+  // the next burst.
   const bool more = forwarder->PollFabric(1);
   forwarder->Housekeep();
   return armed && !more;
@@ -216,7 +226,8 @@ bool LanePort::Arm() {
 
 void LanePort::DrainEvents() {
   absl::MutexLock lock(&lane_->mutex);
-  if (attached_ && lane_->forwarder->endpoint() != nullptr) lane_->forwarder->endpoint()->DrainEvents();
+  if (attached_ && lane_->forwarder->endpoint() != nullptr)
+    lane_->forwarder->endpoint()->DrainEvents();
 }
 
 }  // namespace eoib

@@ -1,7 +1,9 @@
-// LanePort: the port of a vPort at one forwarder of its VES. It belongs to a queue of the vPort (burst_queue.h).
+// LanePort: the port of a vPort at one forwarder of its VES. It belongs to a queue of the vPort
+// (burst_queue.h).
 //
-// A frame that the forwarder transmits goes straight into the burst that is being received. If there is none, because a thread
-// that works for another vPort runs the forwarder, or if the burst is full, the frame goes into the queue's ring.
+// A frame that the forwarder transmits goes straight into the burst that is being received. If
+// there is none, because a thread that works for another vPort runs the forwarder, or if the burst
+// is full, the frame goes into the queue's ring.
 #ifndef EOIB_CONTROL_EMBED_LANE_PORT_H_
 #define EOIB_CONTROL_EMBED_LANE_PORT_H_
 
@@ -15,7 +17,7 @@
 #include "absl/types/span.h"
 #include "control/embed/lane.h"
 #include "vswitch/eoib.h"
-#include "vswitch/forwarder.h"
+#include "vswitch/forwarder/forwarder.h"
 #include "vswitch/port/piece_layout.h"
 #include "vswitch/port/port.h"
 
@@ -32,8 +34,9 @@ struct BurstOptions {
   size_t queues = 1;
 };
 
-// Control calls the constructor, Attach, Detach and WatchEndpoint, while no thread runs the forwarder. Any thread calls the
-// rest. The members of Port are for the forwarder; their caller holds the lane's mutex.
+// Control calls the constructor, Attach, Detach and WatchEndpoint, while no thread runs the
+// forwarder. Any thread calls the rest. The members of Port are for the forwarder; their caller
+// holds the lane's mutex.
 class LanePort final : public Port {
  public:
   // Both outlive the object.
@@ -49,7 +52,8 @@ class LanePort final : public Port {
   size_t Receive(absl::Span<eoib_frame> frames);
   // Takes frames from the front. Returns how many.
   size_t Send(absl::Span<const eoib_frame> frames);
-  // The program calls it before it sleeps. Returns false if a frame may have arrived without ringing.
+  // The program calls it before it sleeps. Returns false if a frame may have arrived without
+  // ringing.
   bool Arm();
   // After it has slept.
   void DrainEvents();
@@ -60,17 +64,22 @@ class LanePort final : public Port {
 
   // Port.
   int receive_fd() const override { return -1; }
-  size_t Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept override;
+  size_t Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out,
+                 PortReceiveCounts* counts) noexcept override;
   DropReason Transmit(const Frame& frame, bool strip_tag) noexcept override;
   bool TakesLarge(const Gso& gso) const noexcept override {
-    return gso.type == GsoType::kNone || (gso.is_tcp() ? options_.tcp_segments : options_.udp_segments);
+    return gso.type == GsoType::kNone ||
+           (gso.is_tcp() ? options_.tcp_segments : options_.udp_segments);
   }
-  DropReason TransmitLarge(const BufferPool& pool, const Frame& frame, bool strip_tag) noexcept override;
+  DropReason TransmitLarge(const BufferPool& pool, const Frame& frame,
+                           bool strip_tag) noexcept override;
   MacAddr mac() const override { return options_.mac; }
 
  private:
-  DropReason Deliver(absl::Span<const uint8_t> frame, const ChecksumRequest& request, const Gso& gso);
-  absl::optional<Frame> Take(BufferPool* pool, const PieceLayout& layout, const eoib_frame& from) const;
+  DropReason Deliver(absl::Span<const uint8_t> frame, const ChecksumRequest& request,
+                     const Gso& gso);
+  absl::optional<Frame> Take(BufferPool* pool, const PieceLayout& layout,
+                             const eoib_frame& from) const;
 
   const BurstOptions& options_;
   BurstQueue* const queue_;
@@ -79,9 +88,11 @@ class LanePort final : public Port {
   // Under the mutex of lane_.
   uint32_t index_ = 0;
   bool attached_ = false;
-  absl::Span<eoib_frame> target_;  // the burst that is being received, and how many of its frames are filled
+  // The burst that is being received, and how many of its frames are filled.
+  absl::Span<eoib_frame> target_;
   size_t filled_ = 0;
-  absl::Span<const eoib_frame> source_;  // the burst that is being sent, and how many of its frames were taken
+  // The burst that is being sent, and how many of its frames were taken.
+  absl::Span<const eoib_frame> source_;
   size_t taken_ = 0;
   std::vector<uint8_t> joined_;  // a frame with its tag or its pieces joined
 };

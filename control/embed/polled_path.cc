@@ -14,7 +14,9 @@ namespace {
 constexpr int kInjectedATurn = 4;  // messages and frames of control
 constexpr int kBatchesATurn = 4;   // from a queue pair
 
-LanePort* PortAt(const Forwarder& forwarder, uint32_t port) { return static_cast<LanePort*>(forwarder.ports()[port].port); }
+LanePort* PortAt(const Forwarder& forwarder, uint32_t port) {
+  return static_cast<LanePort*>(forwarder.ports()[port].port);
+}
 
 }  // namespace
 
@@ -32,9 +34,10 @@ PolledPath::~PolledPath() {
 }
 
 PolledPath::Lanes::iterator PolledPath::Find(const Forwarder* forwarder) {
-  const auto found = std::find_if(lanes_.begin(), lanes_.end(),
-                                  [forwarder](const std::shared_ptr<Lane>& lane)
-                                      ABSL_NO_THREAD_SAFETY_ANALYSIS { return lane->forwarder == forwarder; });
+  const auto found =
+      std::find_if(lanes_.begin(), lanes_.end(),
+                   [forwarder](const std::shared_ptr<Lane>& lane)
+                       ABSL_NO_THREAD_SAFETY_ANALYSIS { return lane->forwarder == forwarder; });
   EOIB_CHECK(found != lanes_.end());
   return found;
 }
@@ -45,7 +48,8 @@ absl::Status PolledPath::Add(Forwarder* forwarder, size_t) ABSL_NO_THREAD_SAFETY
   Lane* const lane = lanes_.back().get();
   lane->mutex.Lock();
   lane->forwarder = forwarder;
-  absl::Status status = loop_->Add(forwarder->injected()->fd(), EPOLLIN, [this, lane](uint32_t) { RunInjected(lane); });
+  absl::Status status = loop_->Add(forwarder->injected()->fd(), EPOLLIN,
+                                   [this, lane](uint32_t) { RunInjected(lane); });
   for (uint32_t port = 0; port < forwarder->ports().size(); ++port) {
     if (forwarder->ports()[port].port != nullptr) status.Update(AttachPort(*forwarder, port));
   }
@@ -90,7 +94,8 @@ absl::Status PolledPath::WatchEndpointOf(const Forwarder* forwarder) {
   if (forwarder->endpoint() == nullptr) return status;
   for (const LocalPort& port : forwarder->ports()) {
     if (port.port != nullptr) {
-      status.Update(static_cast<LanePort*>(port.port)->WatchEndpoint(forwarder->endpoint()->event_fd()));
+      status.Update(
+          static_cast<LanePort*>(port.port)->WatchEndpoint(forwarder->endpoint()->event_fd()));
     }
   }
   return status;
@@ -137,7 +142,9 @@ void PolledPath::RunInjected(Lane* lane) {
 }
 
 // Start notifies again.
-void PolledPath::ClearStopped(Lane* lane) ABSL_NO_THREAD_SAFETY_ANALYSIS { lane->forwarder->injected()->Clear(); }
+void PolledPath::ClearStopped(Lane* lane) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  lane->forwarder->injected()->Clear();
+}
 
 void PolledPath::RunIdle() {
   look_at_ = loop_->Now() + kPatience;

@@ -1,24 +1,25 @@
-// PolledPath: the data path of an embedding program, which runs the forwarders on its own threads (burst_queue.h). Each
-// forwarder belongs to one thread at a time, which holds the mutex of its lane; while the data path is stopped, that is the
-// control thread.
+// PolledPath: the data path of an embedding program, which runs the forwarders on its own threads
+// (burst_queue.h). Each forwarder belongs to one thread at a time, which holds the mutex of its
+// lane; while the data path is stopped, that is the control thread.
 //
-// The control thread runs a forwarder itself where the program does not: it sends what control has queued, and handles what
-// the fabric brings while the program does not call, so that other agents get their answers.
+// The control thread runs a forwarder itself where the program does not: it sends what control has
+// queued, and handles what the fabric brings while the program does not call, so that other agents
+// get their answers.
 #ifndef EOIB_CONTROL_EMBED_POLLED_PATH_H_
 #define EOIB_CONTROL_EMBED_POLLED_PATH_H_
 
 #include <memory>
 #include <vector>
 
-#include "control/daemon/event_loop.h"
 #include "control/embed/lane.h"
+#include "vswitch/base/daemon/event_loop.h"
 #include "vswitch/data_path.h"
 
 namespace eoib {
 
 class PolledPath final : public DataPath {
  public:
-  // A program that has not called for so long is not polling.
+  // A program that has not called for this time is not polling.
   static constexpr absl::Duration kPatience = absl::Milliseconds(20);
 
   // All ports of the forwarders are LanePorts. `loop` outlives the object.

@@ -1,4 +1,5 @@
-// vPorts with several queues. Each program has a MAC and sends flows that differ in their UDP source port.
+// vPorts with several queues. Each program has a MAC and sends flows that differ in their UDP
+// source port.
 #include <array>
 #include <atomic>
 #include <map>
@@ -33,11 +34,15 @@ Bytes FlowFrame(MacAddr to, MacAddr from, uint16_t flow, uint32_t number) {
   WriteWire(be32(number), &frame[kNumberAt]);
   return frame;
 }
-bool IsOfFlow(const Bytes& frame) { return frame.size() == 64 && frame[12] == 0x08 && frame[23] == 17; }
-uint16_t FlowOf(const Bytes& frame) { return static_cast<uint16_t>((frame[34] << 8 | frame[35]) - 1000); }
+bool IsOfFlow(const Bytes& frame) {
+  return frame.size() == 64 && frame[12] == 0x08 && frame[23] == 17;
+}
+uint16_t FlowOf(const Bytes& frame) {
+  return static_cast<uint16_t>((frame[34] << 8 | frame[35]) - 1000);
+}
 uint32_t NumberOf(const Bytes& frame) {
-  return uint32_t{frame[kNumberAt]} << 24 | uint32_t{frame[kNumberAt + 1]} << 16 | uint32_t{frame[kNumberAt + 2]} << 8 |
-         frame[kNumberAt + 3];
+  return uint32_t{frame[kNumberAt]} << 24 | uint32_t{frame[kNumberAt + 1]} << 16 |
+         uint32_t{frame[kNumberAt + 2]} << 8 | frame[kNumberAt + 3];
 }
 
 class QueuesTest : public EmbeddedSwitchTest {
@@ -54,11 +59,13 @@ class QueuesTest : public EmbeddedSwitchTest {
     ASSERT_TRUE(HasCarrier(one_) && HasCarrier(other_));
     ASSERT_TRUE(Arrives(one_, other_, MakeFrame(kB, kA)));
     ASSERT_TRUE(Arrives(other_, one_, MakeFrame(kA, kB)));
-    ASSERT_TRUE(Until([&] { return ReachesAll(one_, other_, kB, kA) && ReachesAll(other_, one_, kA, kB); }));
+    ASSERT_TRUE(Until(
+        [&] { return ReachesAll(one_, other_, kB, kA) && ReachesAll(other_, one_, kA, kB); }));
   }
   // Sends a frame of each flow. True once each queue of `to` has received some.
   static bool ReachesAll(BurstPort* from, BurstPort* to, MacAddr destination, MacAddr source) {
-    for (uint16_t flow = 0; flow < kFlows; ++flow) Send(from, FlowFrame(destination, source, flow, 0));
+    for (uint16_t flow = 0; flow < kFlows; ++flow)
+      Send(from, FlowFrame(destination, source, flow, 0));
     size_t reached = 0;
     for (size_t queue = 0; queue < to->queues(); ++queue) {
       bool any = false;
@@ -67,9 +74,11 @@ class QueuesTest : public EmbeddedSwitchTest {
     }
     return reached == to->queues();
   }
-  // Sends so many frames of each flow, and collects the numbers of those that arrive, by flow and queue.
+  // Sends `each` frames of each flow, and collects the numbers of those that arrive, by flow and
+  // queue.
   using Arrived = std::map<uint16_t, std::map<size_t, std::vector<uint32_t>>>;
-  Arrived SendFlows(BurstPort* from, BurstPort* to, MacAddr destination, MacAddr source, uint32_t each) {
+  Arrived SendFlows(BurstPort* from, BurstPort* to, MacAddr destination, MacAddr source,
+                    uint32_t each) {
     Arrived arrived;
     size_t count = 0;
     const auto receive = [&] {
@@ -125,13 +134,15 @@ TEST_F(QueuesTest, AllQueuesAreAddressesOfOneAgent) {
 
 TEST_F(QueuesTest, APeerWithOneQueueGetsAllFlows) {
   StartHosts(2, 1);
-  for (const auto& [flow, queues] : SendFlows(one_, other_, kB, kA, 10)) EXPECT_THAT(queues, SizeIs(1));
+  for (const auto& [flow, queues] : SendFlows(one_, other_, kB, kA, 10))
+    EXPECT_THAT(queues, SizeIs(1));
 }
 
 TEST_F(QueuesTest, FloodsComeToTheFirstQueueAndNotBackToTheirSender) {
   StartHosts(2, 2);
   constexpr uint32_t kEach = 10;
-  for (const auto& [flow, queues] : SendFlows(one_, other_, MacAddr::FromUint64(0xffff'ffff'ffff), kA, kEach)) {
+  for (const auto& [flow, queues] :
+       SendFlows(one_, other_, MacAddr::FromUint64(0xffff'ffff'ffff), kA, kEach)) {
     EXPECT_THAT(queues, testing::ElementsAre(testing::Pair(0, SizeIs(kEach)))) << "flow " << flow;
   }
   // A queue drops the multicast that the HCA loops back, whichever queue of the switch sent it.
@@ -157,7 +168,8 @@ TEST_F(QueuesTest, AVesGetsQueuesWithItsVPorts) {
   }
   const Arrived arrived = SendFlows(one_, other_, kB, kA, 10);
   EXPECT_THAT(arrived, SizeIs(kFlows));
-  for (const auto& [flow, queues] : arrived) EXPECT_THAT(queues, testing::ElementsAre(testing::Pair(0, SizeIs(10))));
+  for (const auto& [flow, queues] : arrived)
+    EXPECT_THAT(queues, testing::ElementsAre(testing::Pair(0, SizeIs(10))));
 }
 
 TEST_F(QueuesTest, AFrameWhoseQueueAnotherVPortPollsWaitsInARing) {
@@ -168,13 +180,15 @@ TEST_F(QueuesTest, AFrameWhoseQueueAnotherVPortPollsWaitsInARing) {
   ASSERT_TRUE(Arrives(one, other, MakeFrame(kB, kA)));
   ASSERT_TRUE(Arrives(other, one, MakeFrame(kA, kB)));
   // The thread of p1 forwards it, at the second forwarder.
-  ASSERT_TRUE(Until([&] { return Receive(other).empty() && !other->Arm() && !Readable(other->wait_fd()); }));
+  ASSERT_TRUE(Until(
+      [&] { return Receive(other).empty() && !other->Arm() && !Readable(other->wait_fd()); }));
   Send(one, FlowFrame(kB, kA, 1, 1), 1);
   EXPECT_TRUE(Readable(other->wait_fd(), kPatience));
   EXPECT_THAT(Receive(other), SizeIs(1));
 }
 
-// A program with a thread for each queue on both hosts, which leaves it to another thread to free what it received.
+// A program with a thread for each queue on both hosts, which leaves it to another thread to free
+// what it received.
 TEST_F(QueuesTest, AThreadForEachQueue) {
   StartHosts(2, 2);
   constexpr size_t kEnough = 2000;
@@ -184,7 +198,8 @@ TEST_F(QueuesTest, AThreadForEachQueue) {
   std::vector<std::unique_ptr<std::vector<Bytes>>> to_free;
   std::vector<std::thread> threads;
   for (size_t queue = 0; queue < 2; ++queue) {
-    threads.emplace_back([&, queue] {  // two flows of each sender's queue: order within a flow is kept
+    // Two flows of each sender's queue: order within a flow is kept.
+    threads.emplace_back([&, queue] {
       for (uint32_t number = 1; !stop; ++number) {
         for (uint16_t flow = 0; flow < kFlows; ++flow) {
           if (flow % 2 == queue) TrySend(one_, FlowFrame(kB, kA, flow, number), queue);
@@ -198,7 +213,8 @@ TEST_F(QueuesTest, AThreadForEachQueue) {
         auto frames = std::make_unique<std::vector<Bytes>>(Receive(other_, 32, 5000, queue));
         for (const Bytes& frame : *frames) {
           if (!IsOfFlow(frame) || NumberOf(frame) == 0) continue;
-          EXPECT_LT(std::exchange(last[FlowOf(frame)], NumberOf(frame)), NumberOf(frame)) << "flow " << FlowOf(frame);
+          EXPECT_LT(std::exchange(last[FlowOf(frame)], NumberOf(frame)), NumberOf(frame))
+              << "flow " << FlowOf(frame);
           ++received[queue];
         }
         absl::MutexLock lock(&mutex);

@@ -1,6 +1,7 @@
 #include "control/protocol/agent_table.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace eoib {
 
@@ -25,10 +26,18 @@ void AgentTable::Forget(const AgentId& id) {
   const std::unique_ptr<RemoteAgent> agent = std::move(at->second);
   agents_.erase(at);
   due_.erase({agent->scheduled, id});
-  size_ -= agent->size();
-  std::erase_if(by_address_, [&](const auto& address) { return address.second == id; });
-  for (const auto& [key, mac] : agent->view().macs) claims_->RemoveRemote(key, id);
+  bytes_ -= agent->bytes();
+  for (const auto& [peer, address] : agent->addresses()) {
+    const auto in_use = by_address_.find(peer);
+    if (in_use != by_address_.end() && in_use->second == id) by_address_.erase(in_use);
+  }
+  UpdateFormerClaims(id, agent->TakeMacs());
   events_->OnAgentGone(*agent);
+}
+
+void AgentTable::Confirm(const PeerAddress& peer, RemoteAgent* agent, absl::Time now) {
+  Occupy(peer, agent);
+  Change(agent, [&](RemoteAgent::ViewChange*) { return agent->Confirm(peer, now); });
 }
 
 void AgentTable::Occupy(const PeerAddress& peer, RemoteAgent* agent) {
@@ -40,75 +49,117 @@ void AgentTable::Occupy(const PeerAddress& peer, RemoteAgent* agent) {
   TakeFrom(former, peer);
 }
 
-// What the agent lists does not keep it: it may list anything.
+// Listed addresses do not keep an agent: it may list any.
 void AgentTable::TakeFrom(RemoteAgent* agent, const PeerAddress& peer) {
-  const auto is_another = [&](const auto& address) { return address.first != peer && address.second.confirmed; };
-  if (std::none_of(agent->addresses().begin(), agent->addresses().end(), is_another)) return Forget(agent->id());
-  Change(agent, [&](std::vector<FdbKey>*) {
+  const auto is_another = [&](const auto& address) {
+    return address.first != peer && address.second.confirmed;
+  };
+  if (std::none_of(agent->addresses().begin(), agent->addresses().end(), is_another))
+    return Forget(agent->id());
+  Change(agent, [&](RemoteAgent::ViewChange*) {
     agent->TakeAddress(peer);
     return true;
   });
 }
 
-void AgentTable::MakeRoomAt(const Gid& gid, const AgentId& keep) {
+std::set<AgentId> AgentTable::AgentsAt(const Gid& port) const {
   std::set<AgentId> there;
-  for (auto at = by_address_.lower_bound({gid, Qpn()}); at != by_address_.end() && at->first.gid == gid; ++at) {
+  for (auto at = by_address_.lower_bound({port, Qpn()});
+       at != by_address_.end() && at->first.gid == port; ++at) {
     there.insert(at->second);
   }
+  return there;
+}
+
+void AgentTable::MakeRoomAt(const Gid& gid, const AgentId& keep) {
+  std::set<AgentId> there = AgentsAt(gid);
   if (there.size() <= kMaxAtPort) return;
   there.erase(keep);
-  const auto heard_before = [this](const AgentId& a, const AgentId& b) { return Find(a)->heard() < Find(b)->heard(); };
+  const auto heard_before = [this](const AgentId& a, const AgentId& b) {
+    return Find(a)->heard() < Find(b)->heard();
+  };
   Forget(AgentId(*std::min_element(there.begin(), there.end(), heard_before)));
 }
 
+bool AgentTable::HasRoomFor(size_t bytes, const Gid& port) const {
+  size_t at_port = bytes;
+  for (const AgentId& id : AgentsAt(port)) at_port += Find(id)->bytes();
+  return at_port <= kMaxBytesAtPort && bytes_ + bytes <= kMaxBytes;
+}
+
 void AgentTable::ReplaceAddressesAt(const PeerAddress& peer, RemoteAgent* agent) {
-  Change(agent, [&](std::vector<FdbKey>*) {
+  Change(agent, [&](RemoteAgent::ViewChange*) {
     agent->ReplaceAddressesAt(peer);
+    Occupy(peer, agent);
     return true;
   });
 }
 
-void AgentTable::Restart(RemoteAgent* agent, uint32_t incarnation, const PeerAddress& peer, absl::Time now) {
-  Change(agent, [&](std::vector<FdbKey>*) {
+void AgentTable::Restart(RemoteAgent* agent, uint32_t incarnation, const PeerAddress& peer,
+                         absl::Time now) {
+  Change(agent, [&](RemoteAgent::ViewChange*) {
     agent->Restart(incarnation, peer, now);
     Occupy(peer, agent);
     return true;
   });
 }
 
-bool AgentTable::Change(RemoteAgent* agent, absl::FunctionRef<bool(std::vector<FdbKey>* keys)> change) {
+bool AgentTable::Change(RemoteAgent* agent,
+                        absl::FunctionRef<bool(RemoteAgent::ViewChange* change)> change) {
   const bool was_reachable = agent->IsReachable();
   const std::map<PeerAddress, RemoteAgent::Address> before = agent->addresses();
-  std::vector<FdbKey> keys;
-  size_ -= agent->size();
-  const bool changed = change(&keys);
-  size_ += agent->size();
+  RemoteAgent::ViewChange changes;
+  bytes_ -= agent->bytes();
+  const bool changed = change(&changes);
+  bytes_ += agent->bytes();
   if (!changed) return false;
   for (const auto& [peer, address] : before) {
     const auto at = by_address_.find(peer);
-    if (at != by_address_.end() && at->second == agent->id() && !agent->addresses().contains(peer)) by_address_.erase(at);
+    if (at != by_address_.end() && at->second == agent->id() && !agent->addresses().contains(peer))
+      by_address_.erase(at);
   }
-  UpdateClaims(*agent, keys);
-  if (agent->IsReachable() != was_reachable) UpdateAllClaims(*agent);
+  for (const FdbKey key : changes.macs) UpdateClaim(agent->id(), key);
+  UpdateFormerClaims(agent->id(), std::move(changes.former));
+  if (changes.replaces || agent->IsReachable() != was_reachable) UpdateAllClaims(*agent);
   events_->OnAgent(*agent);
   return true;
 }
 
-void AgentTable::UpdateClaims(const RemoteAgent& agent, const std::vector<FdbKey>& keys) {
-  for (const FdbKey key : keys) {
-    const auto mac = agent.view().macs.find(key);
-    if (mac != agent.view().macs.end() && agent.IsReachable()) {
-      claims_->SetRemote(key, {agent.id(), mac->second.sequence, mac->second.sticky});
-    } else {
-      claims_->RemoveRemote(key, agent.id());
+void AgentTable::UpdateClaim(const AgentId& agent, FdbKey key) {
+  const RemoteAgent* const owner = Find(agent);
+  if (owner != nullptr && owner->IsReachable()) {
+    const auto mac = owner->view().macs.find(key);
+    if (mac != owner->view().macs.end()) {
+      return claims_->SetRemote(
+          key, {agent, mac->second.sequence, mac->second.sticky, mac->second.stage});
     }
   }
+  claims_->RemoveRemote(key, agent);
+}
+
+void AgentTable::UpdateFormerClaims(const AgentId& agent, AgentView::Macs macs) {
+  if (macs.by_key.size() > ClaimUpdates::kSlice)
+    return claim_updates_.AddFormer(agent, std::move(macs));
+  for (const auto& [key, mac] : macs.by_key) UpdateClaim(agent, key);
 }
 
 void AgentTable::UpdateAllClaims(const RemoteAgent& agent) {
-  std::vector<FdbKey> keys;
-  for (const auto& [key, mac] : agent.view().macs) keys.push_back(key);
-  UpdateClaims(agent, keys);
+  if (agent.view().macs.size() > ClaimUpdates::kSlice)
+    return claim_updates_.AddAll(agent.id(), clock_->Now());
+  for (const auto& [key, mac] : agent.view().macs) UpdateClaim(agent.id(), key);
+}
+
+// The agent may have lost its FDB entries since its claim was told, so the claim is told again.
+void AgentTable::RunClaimUpdates() {
+  const auto view_of = [this](const AgentId& agent) -> const AgentView* {
+    const RemoteAgent* const owner = Find(agent);
+    return owner == nullptr ? nullptr : &owner->view();
+  };
+  claim_updates_.Run(clock_->Now(), view_of, [this](const AgentId& agent, FdbKey key) {
+    UpdateClaim(agent, key);
+    const absl::optional<MacClaim> holder = claims_->Holder(key);
+    if (holder && holder->agent == agent) events_->OnMac(key, *holder);
+  });
 }
 
 void AgentTable::Schedule(RemoteAgent* agent) {
@@ -121,7 +172,8 @@ void AgentTable::Schedule(RemoteAgent* agent) {
 
 std::vector<AgentId> AgentTable::Due(absl::Time now) const {
   std::vector<AgentId> due;
-  for (auto at = due_.begin(); at != due_.end() && at->first <= now; ++at) due.push_back(at->second);
+  for (auto at = due_.begin(); at != due_.end() && at->first <= now; ++at)
+    due.push_back(at->second);
   return due;
 }
 

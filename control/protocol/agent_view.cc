@@ -5,9 +5,14 @@
 namespace eoib {
 namespace {
 
+size_t BytesOf(const AnnouncedVPort& vport) {
+  return AgentView::kBytesOfVPort + vport.name.size() + vport.vlans.size() * sizeof(VlanRange);
+}
+
 // Adds or replaces an element, as long as there is room for it.
 template <typename Map>
-bool Set(const typename Map::key_type& key, typename Map::mapped_type value, size_t most, Map* map) {
+bool Set(const typename Map::key_type& key, typename Map::mapped_type value, size_t most,
+         Map* map) {
   const auto at = map->find(key);
   if (at == map->end() && map->size() >= most) return false;
   if (at != map->end() && at->second == value) return false;
@@ -50,6 +55,7 @@ VPortMessage TakeLists(VPortMessage* message) {
   std::swap(lists.gone_vports, message->gone_vports);
   std::swap(lists.gone_macs, message->gone_macs);
   std::swap(lists.wanted_macs, message->wanted_macs);
+  std::swap(lists.held_macs, message->held_macs);
   return lists;
 }
 
@@ -74,9 +80,14 @@ bool AgentView::RemoveMac(FdbKey key) {
   return true;
 }
 
+AnnouncedMac AgentView::ToAnnounced(FdbKey key, const Mac& mac) {
+  return {key, mac.vport, mac.sequence, mac.sticky, mac.stage};
+}
+
 std::vector<FdbKey> AgentView::MacsOf(uint16_t vport) const {
   std::vector<FdbKey> keys;
-  for (auto at = macs_by_vport.lower_bound({vport, FdbKey()}); at != macs_by_vport.end() && at->first == vport; ++at) {
+  for (auto at = macs_by_vport.lower_bound({vport, FdbKey()});
+       at != macs_by_vport.end() && at->first == vport; ++at) {
     keys.push_back(at->second);
   }
   return keys;
@@ -89,44 +100,62 @@ void AgentView::Apply(const VPortMessage& message, std::vector<FdbKey>* changed_
   for (const PeerAddress& gone : message.gone_addresses) addresses.erase(gone);
   for (const uint16_t gone : message.gone_vports) {
     if (const auto vport = vports.find(gone); vport != vports.end()) {
-      ranges -= vport->second.vlans.size();
+      vport_bytes -= BytesOf(vport->second);
       vports.erase(vport);
     }
-    for (const FdbKey key : MacsOf(gone)) {
-      RemoveMac(key);
-      note(key);
-    }
   }
+  gone_vports = message.gone_vports;
+  RemoveSome(changed_macs);
   for (const FdbKey gone : message.gone_macs) {
     if (RemoveMac(gone)) note(gone);
   }
   if (message.capabilities) capabilities = *message.capabilities;
   if (!message.host.empty()) host = message.host;
-  for (const AgentAddress& address : message.addresses) Set(address.peer, address.receives_groups, kMaxAddresses, &addresses);
+  for (const AgentAddress& address : message.addresses)
+    Set(address.peer, address.receives_groups, kMaxAddresses, &addresses);
   for (const AnnouncedVPort& vport : message.vports) {
     const auto old = vports.find(vport.id);
-    const size_t replaced = old == vports.end() ? 0 : old->second.vlans.size();
-    if (Set(vport.id, vport, kMaxVPorts, &vports)) ranges += vport.vlans.size() - replaced;
+    const size_t replaced = old == vports.end() ? 0 : BytesOf(old->second);
+    if (Set(vport.id, vport, kMaxVPorts, &vports)) vport_bytes += BytesOf(vport) - replaced;
   }
   for (const AnnouncedMac& mac : message.macs) {
     const bool has_room = macs.size() < kMaxMacs || macs.contains(mac.key);
-    if (has_room && SetMac(mac.key, {mac.vport, mac.sequence, mac.sticky})) note(mac.key);
+    if (has_room && SetMac(mac.key, {mac.vport, mac.sequence, mac.sticky, mac.stage}))
+      note(mac.key);
   }
   version = message.version;
+}
+
+void AgentView::RemoveSome(std::vector<FdbKey>* changed_macs) {
+  size_t removed = 0;
+  while (!gone_vports.empty()) {
+    const uint16_t vport = gone_vports.back();
+    auto at = macs_by_vport.lower_bound({vport, FdbKey()});
+    for (; at != macs_by_vport.end() && at->first == vport; ++removed) {
+      if (removed == kMostRemoved) return;
+      const FdbKey key = at->second;
+      macs.erase(key);
+      at = macs_by_vport.erase(at);
+      if (changed_macs != nullptr) changed_macs->push_back(key);
+    }
+    gone_vports.pop_back();
+  }
 }
 
 void AgentView::AddTo(VPortMessage* message) const {
   message->capabilities = capabilities;
   message->host = host;
-  for (const auto& [peer, receives_groups] : addresses) message->addresses.push_back({peer, receives_groups});
+  for (const auto& [peer, receives_groups] : addresses)
+    message->addresses.push_back({peer, receives_groups});
   for (const auto& [id, vport] : vports) message->vports.push_back(vport);
-  for (const auto& [key, mac] : macs) message->macs.push_back({key, mac.vport, mac.sequence, mac.sticky});
+  for (const auto& [key, mac] : macs) message->macs.push_back(ToAnnounced(key, mac));
 }
 
-size_t SizeOf(const VPortMessage& message) {
-  size_t size = message.addresses.size() + message.macs.size() + message.vports.size();
-  for (const AnnouncedVPort& vport : message.vports) size += vport.vlans.size();
-  return size;
+size_t BytesOf(const VPortMessage& message) {
+  size_t bytes = message.addresses.size() * AgentView::kBytesOfAddress +
+                 message.macs.size() * AgentView::kBytesOfMac;
+  for (const AnnouncedVPort& vport : message.vports) bytes += BytesOf(vport);
+  return bytes;
 }
 
 std::vector<VPortMessage> Split(VPortMessage message, size_t largest) {
@@ -143,6 +172,7 @@ std::vector<VPortMessage> Split(VPortMessage message, size_t largest) {
   packer.Add(&VPortMessage::gone_vports, std::move(lists.gone_vports));
   packer.Add(&VPortMessage::gone_macs, std::move(lists.gone_macs));
   packer.Add(&VPortMessage::wanted_macs, std::move(lists.wanted_macs));
+  packer.Add(&VPortMessage::held_macs, std::move(lists.held_macs));
   return packer.Take();
 }
 

@@ -16,7 +16,9 @@ namespace {
 
 using ::testing::UnorderedElementsAreArray;
 
-FdbKey Key(uint64_t number) { return FdbKey(Vid(10), MacAddr::FromUint64(0x0200'5e10'0000 + number)); }
+FdbKey Key(uint64_t number) {
+  return FdbKey(Vid(10), MacAddr::FromUint64(0x0200'5e10'0000 + number));
+}
 
 // Against a plain map that is searched.
 TEST(AgentViewTest, KnowsTheMacsOfEachVPort) {
@@ -32,7 +34,8 @@ TEST(AgentViewTest, KnowsTheMacsOfEachVPort) {
       case 0:
         message.gone_vports = {vport, vport, static_cast<uint16_t>(random() % 12)};
         std::erase_if(model, [&](const auto& mac) {
-          return std::count(message.gone_vports.begin(), message.gone_vports.end(), mac.second.vport) != 0;
+          return std::count(message.gone_vports.begin(), message.gone_vports.end(),
+                            mac.second.vport) != 0;
         });
         break;
       case 1:
@@ -48,12 +51,14 @@ TEST(AgentViewTest, KnowsTheMacsOfEachVPort) {
     view.Apply(message, &changed);
     ASSERT_EQ(view.macs, model);
     ASSERT_EQ(view.macs_by_vport.size(), model.size());
-    for (const auto& [mac, value] : model) ASSERT_TRUE(view.macs_by_vport.contains({value.vport, mac}));
+    for (const auto& [mac, value] : model)
+      ASSERT_TRUE(view.macs_by_vport.contains({value.vport, mac}));
     std::vector<FdbKey> differ;
     for (uint64_t number = 0; number < 100; ++number) {
       const auto old = before.find(Key(number));
       const auto now = model.find(Key(number));
-      if ((old == before.end()) != (now == model.end()) || (old != before.end() && !(old->second == now->second))) {
+      if ((old == before.end()) != (now == model.end()) ||
+          (old != before.end() && !(old->second == now->second))) {
         differ.push_back(Key(number));
       }
     }
@@ -73,14 +78,15 @@ absl::Duration CostOf(const AgentView& view, const VPortMessage& message) {
   return least;
 }
 
-// A message has room for 2,000 withdrawn vPorts. A walk through the MACs for each of them would take a thousand times as long
-// for the large view.
+// A message has room for 2,000 withdrawn vPorts. A walk through the MACs for each of them would
+// take a thousand times as long for the large view.
 TEST(AgentViewTest, WithdrawnVPortsCostTheSameWithManyMacs) {
   AgentView small, large;
   for (uint64_t i = 0; i < AgentView::kMaxMacs; ++i) large.SetMac(Key(i), {1, 1, false});
   for (uint64_t i = 0; i < 64; ++i) small.SetMac(Key(i), {1, 1, false});
   VPortMessage message;
-  for (uint16_t i = 0; i < 2000; ++i) message.gone_vports.push_back(static_cast<uint16_t>(2 + i / 2));
+  for (uint16_t i = 0; i < 2000; ++i)
+    message.gone_vports.push_back(static_cast<uint16_t>(2 + i / 2));
   EXPECT_LT(CostOf(large, message), 20 * CostOf(small, message));
 }
 

@@ -136,7 +136,8 @@ TEST_F(VPortProtocolTest, LateAnswerGivesTheMacBack) {
   EXPECT_EQ(events(1).macs[Key(1)].agent, host(0).id);
 }
 
-// All answers may be lost, as in a storm. A holder announces its claim once, so nothing else would bring it back.
+// All answers may be lost, as in a storm. A holder announces its claim once, so nothing else would
+// bring it back.
 TEST_F(VPortProtocolTest, HolderOfAFreedMacIsAskedAgain) {
   StartHosts(2);
   Claim(0, Key(1));
@@ -164,10 +165,11 @@ TEST_F(VPortProtocolTest, HolderThatLeavesWhileItIsAsked) {
   VPortMessage jump = MessageFrom(1, VPortMessage::Kind::kAnnounce);
   jump.base = jump.version++;
   jump.macs = {{Key(1), 1, 5000}};
+  simulation_.Stop(0);
+  simulation_.Advance(absl::Milliseconds(100));
   Inject(2, jump, host(1).address);
-  VPortMessage leave = MessageFrom(0, VPortMessage::Kind::kWithdraw);
-  leave.leaves = true;
-  Inject(2, leave, host(0).address);
+  EXPECT_EQ(events(2).macs[Key(1)].agent, host(0).id);
+  simulation_.Advance(SenderVerifier::kDeparture - absl::Milliseconds(99));
   EXPECT_EQ(events(2).macs[Key(1)].agent, host(1).id);
   simulation_.Advance(absl::Seconds(1));
   EXPECT_EQ(events(2).macs[Key(1)].agent, host(1).id);
@@ -183,7 +185,8 @@ TEST_F(VPortProtocolTest, MoveIsAnnouncedAtOnce) {
   EXPECT_EQ(events(2).macs[Key(1)].agent, host(1).id);
 }
 
-// RFC 7432 §15.2: the address of a router or of an interface does not move because a frame with this source came.
+// RFC 7432 §15.2: the address of a router or of an interface does not move because a frame with
+// this source came.
 TEST_F(VPortProtocolTest, StickyMacDoesNotMove) {
   StartHosts(3);
   ASSERT_TRUE(engine(0).Claim(Key(1), 1, /*sticky=*/true));
@@ -250,6 +253,35 @@ TEST_F(VPortProtocolTest, AnswerAboutManyMacsFitsTheMtu) {
   EXPECT_LE(simulation_.traffic().largest, 2000u);
 }
 
+// A question has the silence of a station checked. One member must not have all idle stations
+// withdrawn.
+TEST_F(VPortProtocolTest, AnAgentQuestionsFewMacsASecond) {
+  StartHosts(2);
+  VPortMessage request = MessageFrom(0, VPortMessage::Kind::kRequest);
+  for (int i = 0; i < 200; ++i) {
+    Claim(1, Key(i));
+    request.wanted_macs.push_back(Key(i));
+  }
+  LetAnnounce();
+  constexpr int kSeconds = 30;
+  for (int i = 0; i < 2 * kSeconds; ++i) {
+    Inject(1, request, host(0).address);
+    simulation_.Advance(absl::Milliseconds(500));
+  }
+  EXPECT_GE(events(1).questioned, RemoteAgent::kQuestionBurst);
+  EXPECT_LE(events(1).questioned,
+            RemoteAgent::kQuestionBurst + kSeconds * RemoteAgent::kQuestionRate);
+}
+
+TEST_F(VPortProtocolTest, AStickyMacIsNotQuestioned) {
+  StartHosts(2);
+  ClaimConfigured(1, Key(1));
+  VPortMessage request = MessageFrom(0, VPortMessage::Kind::kRequest);
+  request.wanted_macs = {Key(1)};
+  Inject(1, request, host(0).address);
+  EXPECT_EQ(events(1).questioned, 0);
+}
+
 TEST_F(VPortProtocolTest, ContestedMacStaysIfItsHolderAnswers) {
   StartHosts(2);
   Claim(0, Key(1));
@@ -290,7 +322,8 @@ TEST_F(VPortProtocolTest, HintsThatAMacIsNotHereAreRateLimited) {
     engine(0).TellNotBehind(Key(i), host(1).address);
     simulation_.clock().Advance(absl::Milliseconds(1));
   }
-  EXPECT_LE(engine(0).counters().unicast_messages, before + 20 + 100) << "a burst of 20, and 100 a second";
+  EXPECT_LE(engine(0).counters().unicast_messages, before + 20 + 100)
+      << "a burst of 20, and 100 a second";
   EXPECT_GE(engine(0).counters().unicast_messages, before + 100);
 }
 

@@ -1,8 +1,8 @@
 // GroupWatch: whether the group messages of another agent reach us, and ours reach it.
 //
-// An agent repeats its version to the group at least every 45 s. So if nothing came through the group for kPatience, while the
-// agent was heard otherwise, the fabric does not bring its group messages here. Whether it hears ours is what it says (in a
-// Probe, an Alive or a Reply).
+// An agent repeats its version to the group at least every 45 s. So if nothing came through the
+// group for kPatience, while the agent was heard otherwise, the fabric does not bring its group
+// messages here. Whether it hears ours is what it says (in a Probe, an Alive or a Reply).
 //
 // Not thread-safe.
 #ifndef EOIB_CONTROL_PROTOCOL_GROUP_WATCH_H_
@@ -18,8 +18,10 @@ namespace eoib {
 
 class GroupWatch {
  public:
-  static constexpr absl::Duration kLongestPause = absl::Seconds(45);  // between two group messages of an agent
-  // Two of them. One lost message is no reason to probe: of a thousand agents, some always lost one.
+  // Between two group messages of an agent.
+  static constexpr absl::Duration kLongestPause = absl::Seconds(45);
+  // Two of them. One lost message is no reason to probe: of a thousand agents, some always lost
+  // one.
   static constexpr absl::Duration kDoubt = absl::Seconds(90);
   static constexpr absl::Duration kPatience = absl::Seconds(135);  // three of them
 
@@ -39,7 +41,8 @@ class GroupWatch {
     heard_ = now;
     theirs_ = Verdict::kHeard;
   }
-  // It said how many milliseconds ago it heard a group message of ours, which we send since `sending_since`.
+  // It said how many milliseconds ago it heard a group message of ours, which we send since
+  // `sending_since`.
   void Tell(uint32_t milliseconds, absl::Time sending_since, absl::Time now) {
     if (milliseconds < absl::ToInt64Milliseconds(kPatience)) {
       ours_ = Verdict::kHeard;
@@ -47,11 +50,14 @@ class GroupWatch {
       ours_ = Verdict::kMissing;
     }
   }
-  // To call now and then. We receive group messages since `receiving_since`; the agent was last heard at all at `alive`.
+  // Call it now and then. We receive group messages since `receiving_since`; the agent was last
+  // heard at all at `alive`.
   void Judge(absl::Time alive, absl::Time receiving_since, absl::Time now) {
-    if (Silence(receiving_since, now) >= kPatience && now - alive < kLongestPause) theirs_ = Verdict::kMissing;
+    if (Silence(receiving_since, now) >= kPatience && now - alive < kLongestPause)
+      theirs_ = Verdict::kMissing;
   }
-  // Whether to probe the agent: messages that are due did not come through the group, or ours did not reach it.
+  // Whether to probe the agent: messages that are due did not come through the group, or ours did
+  // not reach it.
   bool IsInDoubt(absl::Time receiving_since, absl::Time now) const {
     return Silence(receiving_since, now) >= kDoubt || ours_ == Verdict::kMissing;
   }

@@ -1,5 +1,5 @@
-// Many engines through random joins, stops, crashes, moves of MACs, partitions, loss, reordering and duplication. When the
-// network is well again, every view must equal the truth.
+// Many engines through random joins, stops, crashes, moves of MACs, partitions, loss, reordering
+// and duplication. When the network is well again, every view must equal the truth.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -13,7 +13,9 @@
 namespace eoib {
 namespace {
 
-FdbKey ModelKey(size_t number) { return FdbKey(Vid(1 + number % 7), MacAddr::FromUint64(0x0200'5e10'0000 + number)); }
+FdbKey ModelKey(size_t number) {
+  return FdbKey(Vid(1 + number % 7), MacAddr::FromUint64(0x0200'5e10'0000 + number));
+}
 
 class ProtocolModelTest : public testing::Test {
  protected:
@@ -41,10 +43,13 @@ class ProtocolModelTest : public testing::Test {
         if (simulation_.Random(20) == 0) Partition();
         break;
       case 5:
-        if (running) simulation_.engine(host).SetVPort({static_cast<uint16_t>(2 + simulation_.Random(3)), "another", {}});
+        if (running)
+          simulation_.engine(host).SetVPort(
+              {static_cast<uint16_t>(2 + simulation_.Random(3)), "another", {}});
         break;
       case 6:
-        if (running) simulation_.engine(host).RemoveVPort(static_cast<uint16_t>(2 + simulation_.Random(3)));
+        if (running)
+          simulation_.engine(host).RemoveVPort(static_cast<uint16_t>(2 + simulation_.Random(3)));
         break;
       default:
         if (running) Move(key, host);
@@ -101,7 +106,8 @@ class ProtocolModelTest : public testing::Test {
       if (!simulation_.IsRunning(i)) continue;
       ++running;
       for (const auto& [key, mac] : simulation_.engine(i).own().current().macs) {
-        const auto [at, is_new] = truth.emplace(key, MacClaim{simulation_.hosts()[i].id, mac.sequence, mac.sticky});
+        const auto [at, is_new] =
+            truth.emplace(key, MacClaim{simulation_.hosts()[i].id, mac.sequence, mac.sticky});
         EXPECT_TRUE(is_new) << key.ToString() << " has two claimants";
       }
     }
@@ -117,10 +123,12 @@ class ProtocolModelTest : public testing::Test {
         ASSERT_NE(view, agents.end()) << of << " at " << at;
         EXPECT_EQ(view->second->incarnation(), host.incarnation) << of << " at " << at;
         EXPECT_TRUE(view->second->view() == host.engine->own().announced()) << of << " at " << at;
-        EXPECT_EQ(simulation_.events(at).in_use[host.id], std::vector{host.address}) << of << " at " << at;
+        EXPECT_EQ(simulation_.events(at).in_use[host.id], std::vector{host.address})
+            << of << " at " << at;
       }
       std::map<FdbKey, MacClaim> remote = truth;
-      std::erase_if(remote, [&](const auto& mac) { return mac.second.agent == simulation_.hosts()[at].id; });
+      std::erase_if(
+          remote, [&](const auto& mac) { return mac.second.agent == simulation_.hosts()[at].id; });
       EXPECT_TRUE(simulation_.events(at).macs == remote) << "MACs at host " << at;
     }
   }

@@ -14,7 +14,8 @@ using RandomBits = std::function<uint64_t()>;
 
 // At least zero, and less than `below`.
 inline absl::Duration RandomTime(const RandomBits& random, absl::Duration below) {
-  return absl::Nanoseconds(static_cast<int64_t>(random() % static_cast<uint64_t>(absl::ToInt64Nanoseconds(below))));
+  return absl::Nanoseconds(
+      static_cast<int64_t>(random() % static_cast<uint64_t>(absl::ToInt64Nanoseconds(below))));
 }
 
 }  // namespace eoib

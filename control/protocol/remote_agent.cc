@@ -6,52 +6,56 @@
 namespace eoib {
 namespace {
 
-std::vector<FdbKey> Difference(const std::map<FdbKey, AgentView::Mac>& before, const std::map<FdbKey, AgentView::Mac>& after) {
-  std::vector<FdbKey> keys;
-  for (const auto& [key, mac] : before) {
-    if (!after.contains(key)) keys.push_back(key);
-  }
-  for (const auto& [key, mac] : after) {
-    const auto old = before.find(key);
-    if (old == before.end() || !(old->second == mac)) keys.push_back(key);
-  }
-  return keys;
-}
-
-// What a full state has of a message: other lists would take memory that is not counted.
-VPortMessage StateOf(const VPortMessage& message) {
-  VPortMessage state;
-  state.version = message.version;
-  state.part = message.part;
-  state.capabilities = message.capabilities;
-  state.host = message.host;
-  state.addresses = message.addresses;
-  state.vports = message.vports;
-  state.macs = message.macs;
-  return state;
-}
+// Missing ranges in one request.
+constexpr size_t kMostRanges = 64;
 
 }  // namespace
 
 bool RemoteAgent::MaySpeakFrom(const PeerAddress& peer) const {
   if (addresses_.contains(peer)) return true;
   if (addresses_.size() >= kMaxAddresses) return false;
-  return std::any_of(addresses_.begin(), addresses_.end(),
-                     [&](const auto& address) { return address.second.confirmed && address.first.gid == peer.gid; });
+  return std::any_of(addresses_.begin(), addresses_.end(), [&](const auto& address) {
+    return address.second.confirmed && address.first.gid == peer.gid;
+  });
 }
 
 bool RemoteAgent::Hear(const PeerAddress& peer, bool by_group, absl::Time now) {
   heard_ = now;
-  challenge.reset();
   if (by_group) group.Hear(now);
-  Address& address = addresses_[peer];
-  const bool changed = !address.confirmed || address.lost;
-  address.confirmed = true;
-  address.lost = false;
+  const auto at = addresses_.find(peer);
+  if (at == addresses_.end()) return false;
+  Address& address = at->second;
   address.heard = now;
+  if (!address.confirmed) {
+    if (address.verifications >= kVerifications) address.verifications = 0;
+    return false;
+  }
+  if (challenge) refuted_ = now;
+  challenge.reset();
   address.waiting_since = absl::InfiniteFuture();
   address.probes = 0;
-  return changed;
+  return std::exchange(address.lost, false);
+}
+
+void RemoteAgent::NoteProbe(const PeerAddress& peer, uint64_t token) {
+  const auto address = addresses_.find(peer);
+  if (address != addresses_.end() && !address->second.confirmed) address->second.token = token;
+}
+
+bool RemoteAgent::IsProvenBy(const PeerAddress& peer, uint64_t token) const {
+  const auto address = addresses_.find(peer);
+  return address != addresses_.end() && !address->second.confirmed &&
+         address->second.token == token;
+}
+
+bool RemoteAgent::Confirm(const PeerAddress& peer, absl::Time now) {
+  Address& address = addresses_[peer];
+  if (address.confirmed) return false;
+  departure.reset();
+  address = Address();
+  address.confirmed = true;
+  address.heard = now;
+  return true;
 }
 
 void RemoteAgent::NoteSent(const PeerAddress& peer, absl::Time now) {
@@ -65,6 +69,7 @@ bool RemoteAgent::TakeAddress(const PeerAddress& peer) { return addresses_.erase
 void RemoteAgent::ReplaceAddressesAt(const PeerAddress& peer) {
   std::erase_if(addresses_, [&peer](const auto& address) { return address.first.gid == peer.gid; });
   addresses_[peer].confirmed = true;
+  departure.reset();
 }
 
 void RemoteAgent::Restart(uint32_t incarnation, const PeerAddress& peer, absl::Time now) {
@@ -73,63 +78,65 @@ void RemoteAgent::Restart(uint32_t incarnation, const PeerAddress& peer, absl::T
   view_.version = 0;
   newest_ = 0;
   addresses_.clear();
-  DropParts();
+  assembly_ = StateAssembly();
   challenge.reset();
+  departure.reset();
   requests = 0;
   addresses_[peer].confirmed = true;
 }
 
 void RemoteAgent::NoteVersion(uint32_t version) { newest_ = std::max(newest_, version); }
 
-bool RemoteAgent::Apply(const VPortMessage& message, std::vector<FdbKey>* changed_macs) {
-  if (!message.base || message.version <= view_.version) return false;
+bool RemoteAgent::Apply(const VPortMessage& message, ViewChange* change) {
+  if (!message.base || message.version <= view_.version || IsChanging()) return false;
   if (*message.base == 0) {
     AgentView view;
     view.Apply(message);
-    *changed_macs = Difference(view_.macs, view.macs);
-    view_ = std::move(view);
+    ReplaceView(std::move(view), change);
   } else if (view_.version != 0 && *message.base == view_.version) {
-    view_.Apply(message, changed_macs);
+    view_.Apply(message, &change->macs);
+    AdoptAddresses();
   } else {
     return false;
   }
-  AdoptAddresses();
+  if (!IsBehind()) assembly_ = StateAssembly();
   return true;
 }
 
-bool RemoteAgent::TakePart(const VPortMessage& message, std::vector<FdbKey>* changed_macs) {
-  if (message.token != request_token || message.version <= view_.version || message.part->count > kMaxParts) return false;
-  if (!parts_.empty() &&
-      (parts_.begin()->second.version != message.version || parts_.begin()->second.part->count != message.part->count)) {
-    DropParts();  // of an earlier answer
-  }
-  const auto [at, is_new] = parts_.try_emplace(message.part->index);
-  if (is_new) {
-    at->second = StateOf(message);
-    size_of_parts_ += 1 + SizeOf(message);
-  }
-  if (parts_.size() < message.part->count) return false;
-  AgentView view;
-  for (const auto& [index, part] : parts_) view.Apply(part);
-  DropParts();
-  *changed_macs = Difference(view_.macs, view.macs);
+RemoteAgent::Taken RemoteAgent::TakePart(const VPortMessage& message, ViewChange* change) {
+  if (message.token != request_token || !IsBehind() || IsChanging() || !assembly_.Take(message))
+    return Taken::kNothing;
+  if (!assembly_.IsComplete()) return Taken::kPart;
+  AgentView view = assembly_.Release();
+  if (view.version <= view_.version) return Taken::kPart;  // a change that came meanwhile is newer
+  ReplaceView(std::move(view), change);
+  return Taken::kState;
+}
+
+void RemoteAgent::ReplaceView(AgentView view, ViewChange* change) {
+  change->replaces = true;
+  change->former = view_.TakeMacs();
   view_ = std::move(view);
   AdoptAddresses();
-  return true;
 }
 
-void RemoteAgent::DropParts() {
-  parts_.clear();
-  size_of_parts_ = 0;
+void RemoteAgent::FillRequest(VPortMessage* request) const {
+  request->token = request_token;
+  request->wants_full_state = true;
+  if (view_.version != 0) request->base = view_.version;
+  if (IsAssembling()) request->ranges = assembly_.Missing(kMostRanges);
 }
 
 // The addresses that the agent lists are all that it has. New ones have to be confirmed.
 void RemoteAgent::AdoptAddresses() {
-  std::erase_if(addresses_, [this](const auto& address) { return !view_.addresses.contains(address.first); });
+  std::erase_if(addresses_,
+                [this](const auto& address) { return !view_.addresses.contains(address.first); });
   for (const auto& [peer, receives_groups] : view_.addresses) addresses_.try_emplace(peer);
 }
 
-std::vector<PeerAddress> RemoteAgent::TakeProbes(absl::Time now, absl::FunctionRef<bool()> may_verify, bool* changed) {
+std::vector<PeerAddress> RemoteAgent::TakeProbes(absl::Time now,
+                                                 absl::FunctionRef<bool()> may_verify,
+                                                 bool* changed) {
   std::vector<PeerAddress> probes;
   for (auto& [peer, address] : addresses_) {
     if (!address.confirmed) {
@@ -154,13 +161,17 @@ std::vector<PeerAddress> RemoteAgent::TakeProbes(absl::Time now, absl::FunctionR
 }
 
 absl::Time RemoteAgent::NextDeadline() const {
-  absl::Time next = challenge ? std::min({request_at, challenge->deadline, challenge->probe_at}) : request_at;
+  if (IsChanging()) return absl::InfinitePast();
+  absl::Time next = request_at;
+  if (challenge) next = std::min({next, challenge->deadline, challenge->probe_at});
+  if (departure) next = std::min({next, departure->deadline, departure->probe_at});
   for (const auto& [peer, address] : addresses_) {
     if (!address.confirmed) {
       if (address.verifications < kVerifications) next = std::min(next, address.verify_at);
       continue;
     }
-    const absl::Duration after = address.probes < kProbeAfter.size() ? kProbeAfter[address.probes] : kLostAfter;
+    const absl::Duration after =
+        address.probes < kProbeAfter.size() ? kProbeAfter[address.probes] : kLostAfter;
     next = std::min(next, address.waiting_since + after);
   }
   return next;

@@ -1,4 +1,5 @@
-// The rules of the vPort protocol about liveness, round trips and group messages, one scenario each.
+// The rules of the vPort protocol about liveness, round trips and group messages, one scenario
+// each.
 #include "control/protocol/vport_protocol_test_fixture.h"
 
 namespace eoib {
@@ -38,7 +39,8 @@ TEST_F(VPortProtocolTest, LostAddressIsBackWithItsFirstFrame) {
   EXPECT_EQ(events(1).macs[Key(1)].agent, host(0).id);
 }
 
-// Its MACs flood while it cannot be reached. After its restart they are behind the new address, also if nothing else changed.
+// Its MACs flood while it cannot be reached. After its restart they are behind the new address,
+// also if nothing else changed.
 TEST_F(VPortProtocolTest, LostAgentThatRestartsHasItsMacsAgain) {
   StartHosts(2);
   Claim(0, Key(1));
@@ -52,10 +54,11 @@ TEST_F(VPortProtocolTest, LostAgentThatRestartsHasItsMacsAgain) {
   Claim(0, Key(1));
   LetAnnounce();
   EXPECT_TRUE(Knows(1, 0));
-  EXPECT_EQ(events(1).macs[Key(1)], (MacClaim{host(0).id, 1}));
+  EXPECT_EQ(events(1).macs[Key(1)], (MacClaim{host(0).id, 1, false, ClaimStage::kTentative}));
 }
 
-// An agent whose last address in use is withdrawn cannot be reached, until one that it lists speaks.
+// An agent whose last address in use is withdrawn cannot be reached, until one that it lists
+// speaks.
 TEST_F(VPortProtocolTest, AgentWithoutAnAddressInUseHasNoMacs) {
   StartHosts(2);
   Claim(0, Key(1));
@@ -85,7 +88,7 @@ TEST_F(VPortProtocolTest, SilentAgentIsForgotten) {
   EXPECT_TRUE(engine(1).agents().empty());
 }
 
-// ---- Round trips and group messages -----------------------------------------------------------------------------------
+// ---- Round trips and group messages -------------------------------------------------------------
 
 TEST_F(VPortProtocolTest, AgentWithWhichFramesGoBothWaysIsProbedOnceAMinute) {
   StartHosts(2);
@@ -127,12 +130,14 @@ TEST_F(VPortProtocolTest, GroupMessagesThatDoNotArriveAreNoticedAtBothEnds) {
   EXPECT_EQ(View(1, 0)->group.theirs(), GroupWatch::Verdict::kHeard);
 
   simulation_.hosts()[0].multicasts = true;
-  simulation_.Advance(GroupWatch::kLongestPause + VPortProtocol::kDoubtEvery + VPortProtocol::kSweep);
+  simulation_.Advance(GroupWatch::kLongestPause + VPortProtocol::kDoubtEvery +
+                      VPortProtocol::kSweep);
   EXPECT_FALSE(View(0, 1)->group.IsMissing());
   EXPECT_FALSE(View(1, 0)->group.IsMissing());
 }
 
-// An agent whose group messages are needed for nothing, because a flood goes to each agent by unicast.
+// An agent whose group messages are needed for nothing, because a flood goes to each agent by
+// unicast.
 TEST_F(VPortProtocolTest, AgentOutsideTheGroupExpectsNoGroupMessages) {
   StartHosts(2);
   for (size_t i = 0; i < 2; ++i) {

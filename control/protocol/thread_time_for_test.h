@@ -1,4 +1,5 @@
-// The processor time of this thread. Tests compare the costs of two cases with it, so other load does not matter.
+// The processor time of this thread. Tests compare the costs of two cases with it, so other load
+// does not matter.
 #ifndef EOIB_CONTROL_PROTOCOL_THREAD_TIME_FOR_TEST_H_
 #define EOIB_CONTROL_PROTOCOL_THREAD_TIME_FOR_TEST_H_
 

@@ -1,30 +1,47 @@
 #include "control/protocol/vport_protocol.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace eoib {
 namespace {
 
-// Messages a second, and in a burst: full states; hints that a MAC is not here.
-constexpr double kReplyRate = 200, kReplyBurst = 200;
+// Hints a second, and in a burst, that a MAC is not here.
 constexpr double kHintRate = 100, kHintBurst = 20;
-constexpr absl::Duration kFirstRetry = absl::Seconds(1);
-constexpr int kSlowestRetry = 3;  // doublings of it
+// Messages that another agent has the id of the receiver, and Probes because of such messages.
+constexpr double kHeldRate = 20, kHeldBurst = 20;
+// The pauses after requests of a state that bring no progress; the last pause repeats. While the
+// network loses 5 % of all copies, six requests are enough for all but one of a million agents.
+constexpr std::array<absl::Duration, 7> kRequestPauses = {
+    absl::Milliseconds(300), absl::Milliseconds(300), absl::Milliseconds(600), absl::Seconds(1),
+    absl::Seconds(2),        absl::Seconds(4),        absl::Seconds(8)};
 constexpr size_t kProbesKept = 1024;
+constexpr size_t kMostAsked = 64;  // ports, in a poll
 
 }  // namespace
 
-VPortProtocol::VPortProtocol(const Options& options, ProtocolEvents* events, const Clock* clock, RandomBits random)
+VPortProtocol::VPortProtocol(const Options& options, ProtocolEvents* events, const Clock* clock,
+                             RandomBits random)
     : host_(options.host),
       events_(events),
       clock_(clock),
       random_(std::move(random)),
       own_(options.id, options.incarnation, options.largest_message, options.last_version),
-      claims_(&own_, events, clock, [this](const AgentId& agent, FdbKey key) { Ask(agent, key); }),
-      agents_(&claims_, events),
+      claims_(&own_, events, clock,
+              {.ask = [this](const AgentId& agent, FdbKey key) { Ask(agent, key); },
+               .defend = [this](const AgentId& agent, FdbKey key) { Defend(agent, key); },
+               .poll = [this](const std::vector<FdbKey>& keys) { Poll(keys); },
+               .incarnation_of =
+                   [this](const AgentId& id) {
+                     const RemoteAgent* const agent = agents_.Find(id);
+                     return agent == nullptr ? 0 : agent->incarnation();
+                   }},
+              &counters_),
+      agents_(&claims_, events, clock),
       announcer_(
-          &own_, events, clock, random_, [this](const PeerAddress& peer, const VPortMessage& message) { Send(peer, message); },
+          &own_, events, clock, random_,
+          [this](const PeerAddress& peer, const VPortMessage& message) { Send(peer, message); },
           &counters_),
       senders_({&own_, &agents_, &announcer_, clock, &counters_, events, random_},
                [this](const PeerAddress& peer, uint64_t token) {
@@ -32,9 +49,13 @@ VPortProtocol::VPortProtocol(const Options& options, ProtocolEvents* events, con
                  probe.token = token;
                  Send(peer, probe);
                }),
+      state_sender_(
+          &own_, events, clock,
+          [this](const PeerAddress& peer, const VPortMessage& message) { Send(peer, message); }),
       sweep_at_(clock->Now() + kSweep),
-      reply_budget_(kReplyRate, kReplyBurst, clock->Now()),
-      hint_budget_(kHintRate, kHintBurst, clock->Now()) {
+      hint_budget_(kHintRate, kHintBurst, clock->Now()),
+      stranger_budget_(AddressProver::kRate, AddressProver::kBurst, clock->Now()),
+      held_budget_(kHeldRate, kHeldBurst, clock->Now()) {
   own_.SetHost(host_, options.capabilities);
 }
 
@@ -45,8 +66,10 @@ void VPortProtocol::Send(const PeerAddress& peer, const VPortMessage& message) {
 }
 
 void VPortProtocol::SetAddresses(const std::vector<AgentAddress>& addresses) {
-  if (!own_.has_address()) has_address_since_ = clock_->Now();
+  const bool is_back = !own_.has_address() && !addresses.empty();
+  if (is_back) has_address_since_ = clock_->Now();
   own_.SetAddresses(addresses);
+  if (is_back) claims_.OnAddress();
   announcer_.AnnounceAtOnce();
 }
 
@@ -72,6 +95,14 @@ void VPortProtocol::Leave() {
   own_.NoteLeft();
 }
 
+void VPortProtocol::TakeIdentity(const AgentId& id, uint32_t incarnation) {
+  const AgentId former = own_.id();
+  own_.TakeIdentity(id, incarnation);
+  claims_.TakeNewId(former);
+  senders_.NoteNewId();
+  announcer_.AnnounceAtOnce();
+}
+
 // Sending.
 
 void VPortProtocol::Run() {
@@ -81,11 +112,16 @@ void VPortProtocol::Run() {
     if (RemoteAgent* const agent = agents_.Find(id)) RunRemote(agent);
   }
   if (sweep_at_ <= now) Sweep();
+  agents_.RunClaimUpdates();
+  senders_.Run();
   announcer_.Run();
+  state_sender_.Run();
 }
 
 absl::Time VPortProtocol::NextDeadline() const {
-  return std::min({claims_.NextDeadline(), sweep_at_, agents_.NextDeadline(), announcer_.NextDeadline()});
+  return std::min({claims_.NextDeadline(), sweep_at_, agents_.NextDeadline(),
+                   announcer_.NextDeadline(), state_sender_.NextDeadline(),
+                   senders_.NextDeadline()});
 }
 
 // Forgets agents that are silent.
@@ -105,57 +141,90 @@ void VPortProtocol::Sweep() {
   absl::erase_if(probed_at_, [now](const auto& probe) { return now - probe.second > kSweep; });
 }
 
-// Probes an agent while it is in doubt whether its group messages reach us and ours reach it. It may be gone; else both sides
-// tell each other what they hear.
+// Probes an agent while it is in doubt whether its group messages reach us and ours reach it. It
+// may be gone; else both sides tell each other what they hear.
 void VPortProtocol::CheckGroup(RemoteAgent* agent) {
   if (!own_.receives_groups()) return;
   const absl::Time now = clock_->Now();
   agent->group.Judge(agent->heard(), has_address_since_, now);
   if (now < agent->check_at || !agent->group.IsInDoubt(has_address_since_, now)) return;
   agent->check_at = now + kDoubtEvery;
-  Probe(agent->LastHeard(), *agent);
+  Probe(agent->LastHeard(), agent);
 }
 
 void VPortProtocol::RunRemote(RemoteAgent* agent) {
   const absl::Time now = clock_->Now();
   std::vector<PeerAddress> probes;
-  counters_.lost_addresses += agents_.Change(agent, [&](std::vector<FdbKey>*) {
+  counters_.lost_addresses += agents_.Change(agent, [&](RemoteAgent::ViewChange*) {
     bool lost = false;
     probes = agent->TakeProbes(
         now, [&] { return senders_.MayVerify(*agent); }, &lost);
     return lost;
   });
-  for (const PeerAddress& peer : probes) Probe(peer, *agent);
-  agent = senders_.RunChallenge(agent);
+  for (const PeerAddress& peer : probes) Probe(peer, agent);
+  if (agent->IsChanging()) {
+    agents_.Change(agent, [&](RemoteAgent::ViewChange* change) {
+      agent->ContinueChange(change);
+      return true;
+    });
+  }
+  agent = senders_.RunDoubts(agent);
+  if (agent == nullptr) return;
   if (agent->request_at <= now) Request(agent);
   agents_.Schedule(agent);
 }
 
-// Asks an agent whether it still has a MAC.
+// Asks an agent whether it still has a MAC. Silence does not end a fixed claim, so it has the agent
+// probed.
 void VPortProtocol::Ask(const AgentId& agent, FdbKey key) {
-  const RemoteAgent* const holder = agents_.Find(agent);
+  RemoteAgent* const holder = agents_.Find(agent);
   if (holder == nullptr) return;
+  if (const absl::optional<MacClaim> claim = claims_.Of(key, agent); claim && claim->IsFixed())
+    NoteSent(holder->LastHeard());
   VPortMessage request = own_.Header(VPortMessage::Kind::kRequest);
   request.wanted_macs = {key};
   Send(holder->LastHeard(), request);
 }
 
+void VPortProtocol::Defend(const AgentId& agent, FdbKey key) {
+  const RemoteAgent* const rival = agents_.Find(agent);
+  if (rival == nullptr || !hint_budget_.Take(clock_->Now())) return;
+  VPortMessage reply = own_.Header(VPortMessage::Kind::kReply);
+  reply.macs = {AgentView::ToAnnounced(key, own_.current().macs.at(key))};
+  Send(rival->LastHeard(), reply);
+}
+
+// Asks an agent at each port, at most kMostAsked of them.
+void VPortProtocol::Poll(const std::vector<FdbKey>& keys) {
+  absl::flat_hash_map<Gid, PeerAddress> ports;
+  for (const auto& [id, agent] : agents_.agents()) {
+    const PeerAddress peer = agent->LastHeard();
+    if (peer != PeerAddress() && ports.size() < kMostAsked) ports.try_emplace(peer.gid, peer);
+  }
+  VPortMessage request = own_.Header(VPortMessage::Kind::kRequest);
+  request.wanted_macs = keys;
+  for (const VPortMessage& piece : Split(std::move(request), own_.largest())) {
+    for (const auto& [gid, peer] : ports) Send(peer, piece);
+  }
+}
+
 void VPortProtocol::Request(RemoteAgent* agent) {
   agent->request_at = absl::InfiniteFuture();
+  agent->awaits_announcement = false;
   if (!agent->IsBehind()) return;
-  agent->request_token = random_();
-  agent->request_at = clock_->Now() + kFirstRetry * (1 << std::min(agent->requests, kSlowestRetry));
-  ++agent->requests;
+  if (!agent->IsAssembling()) agent->request_token = random_();
+  agent->request_at =
+      clock_->Now() + kRequestPauses[std::min(agent->requests++, kRequestPauses.size() - 1)];
   VPortMessage request = own_.Header(VPortMessage::Kind::kRequest);
-  request.token = agent->request_token;
-  request.wants_full_state = true;
+  agent->FillRequest(&request);
   Send(agent->LastHeard(), request);
 }
 
-void VPortProtocol::Probe(const PeerAddress& peer, const RemoteAgent& agent) {
+void VPortProtocol::Probe(const PeerAddress& peer, RemoteAgent* agent) {
   VPortMessage probe = own_.Header(VPortMessage::Kind::kProbe);
   probe.token = random_();
-  probe.group_heard = GroupHeard(agent);
+  probe.group_heard = GroupHeard(*agent);
+  agent->NoteProbe(peer, probe.token);
   if (probed_at_.size() < kProbesKept) probed_at_[probe.token] = clock_->Now();
   Send(peer, probe);
 }
@@ -182,15 +251,15 @@ void VPortProtocol::NoteHeard(const PeerAddress& peer) {
   const absl::Time now = clock_->Now();
   if (agent->IsWaitingFor(peer) && agent->check_at <= now) {
     agent->check_at = now + kCheckEvery;
-    Probe(peer, *agent);
+    Probe(peer, agent);
   }
-  agents_.Change(agent, [&](std::vector<FdbKey>*) { return agent->Hear(peer, false, now); });
+  agents_.Change(agent, [&](RemoteAgent::ViewChange*) { return agent->Hear(peer, false, now); });
 }
 
 void VPortProtocol::NoteUnreachable(const PeerAddress& peer) {
   RemoteAgent* const agent = agents_.At(peer);
   if (agent == nullptr) return;
-  agents_.Change(agent, [&](std::vector<FdbKey>*) {
+  agents_.Change(agent, [&](RemoteAgent::ViewChange*) {
     agent->MarkLost(peer);
     return true;
   });

@@ -1,6 +1,7 @@
-// AddressResolution: holds packets from IPoIB while the gateway resolves the MAC address of their Ethernet host. As RFC 1122
-// §2.3.2.2 and RFC 4861 §7.2.2 have it, it holds the latest few packets for each address, and solicits three times, one second
-// apart. Owned by the translation, on its thread.
+// AddressResolution: holds packets from IPoIB while the gateway resolves the MAC address of their
+// Ethernet host. As RFC 1122 §2.3.2.2 and RFC 4861 §7.2.2 have it, it holds the latest few packets
+// for each address, and solicits three times, one second apart. Owned by the translation, on its
+// thread.
 #ifndef EOIB_GATEWAY_TRANSLATION_ADDRESS_RESOLUTION_H_
 #define EOIB_GATEWAY_TRANSLATION_ADDRESS_RESOLUTION_H_
 
@@ -13,7 +14,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
-#include "gateway/translation/aged_table.h"
+#include "gateway/link/aged_table.h"
 #include "gateway/translation/options.h"
 #include "vswitch/base/address.h"
 #include "vswitch/wire/ip/ip_address.h"
@@ -29,23 +30,28 @@ struct HeldPacket {
 // A solicitation (ARP request, neighbour solicitation) of the gateway's own for `target`.
 struct Solicitation {
   IpAddr target;
-  IpAddr sender_ip;      // the host that needs the answer; unspecified if it is not on this link: then a probe is sent
+  // The host that needs the answer; unspecified if it is not on this link: then a probe is sent.
+  IpAddr sender_ip;
   MacAddr sender_mac;    // that host's
   bool unicast = false;  // to the target's known address
 };
 
 class AddressResolution {
  public:
-  explicit AddressResolution(const Options& options) : options_(options), targets_(options.max_held_targets) {}
+  explicit AddressResolution(const Options& options)
+      : options_(options), targets_(options.max_held_targets) {}
 
   bool IsWaitingFor(const IpAddr& target) const { return targets_.Find(target) != nullptr; }
   bool full() const { return targets_.full(); }
-  // Begins to wait for solicitation.target, which has just been solicited. Requires !full() and !IsWaitingFor(target).
+  // Begins to wait for solicitation.target, which has just been solicited. Requires !full() and
+  // !IsWaitingFor(target).
   void Start(const Solicitation& solicitation, absl::Time now) {
-    targets_.Add(solicitation.target, Target{solicitation, 1, now + options_.resolve_interval, {}}, now);
+    targets_.Add(solicitation.target, Target{solicitation, 1, now + options_.resolve_interval, {}},
+                 now);
     next_ = std::min(next_, now + options_.resolve_interval);
   }
-  // Holds a packet for `target`; returns how many older ones were dropped for it. Requires IsWaitingFor(target).
+  // Holds a packet for `target`; returns how many older ones were dropped for it. Requires
+  // IsWaitingFor(target).
   size_t Hold(const IpAddr& target, HeldPacket packet) {
     std::deque<HeldPacket>& packets = targets_.Find(target)->value.packets;
     packets.push_back(std::move(packet));
@@ -62,8 +68,8 @@ class AddressResolution {
     return packets;
   }
 
-  // Calls solicit(solicitation) for each retry that is due, and give_up(target) for each target that had its last one.
-  // `give_up` must Take the target.
+  // Calls solicit(solicitation) for each retry that is due, and give_up(target) for each target
+  // that had its last one. `give_up` must Take the target.
   void Tick(absl::Time now, absl::FunctionRef<void(const Solicitation&)> solicit,
             absl::FunctionRef<void(const IpAddr&)> give_up) {
     if (now < next_) return;
@@ -73,7 +79,8 @@ class AddressResolution {
     targets_.ForEach([&](auto& entry) {
       auto& target = entry.value;
       if (target.next <= now) {
-        target.tries < options_.resolve_tries ? due.push_back(target.solicitation) : over.push_back(entry.key);
+        target.tries < options_.resolve_tries ? due.push_back(target.solicitation)
+                                              : over.push_back(entry.key);
         ++target.tries;
         target.next = now + options_.resolve_interval;
       }

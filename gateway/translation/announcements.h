@@ -1,5 +1,6 @@
-// Announcements: announces all known addresses after a restart, which gives the gateway another queue pair. The last heard go
-// first, because conversations with them may be going on. The rate is limited, because each announcement is a broadcast.
+// Announcements: announces all known addresses after a restart, which gives the gateway another
+// queue pair. The last heard go first, because conversations with them may be going on. The rate is
+// limited, because each announcement is a broadcast.
 //
 // Owned by the translation, on its thread.
 #ifndef EOIB_GATEWAY_TRANSLATION_ANNOUNCEMENTS_H_
@@ -20,7 +21,8 @@ namespace eoib::translation {
 
 struct Announcement {
   IpAddr ip;
-  bool of_station = false;  // true: an IPoIB host's address, announced on Ethernet; false: the other way round
+  // True: an IPoIB host's address, announced on Ethernet; false: the other way round.
+  bool of_station = false;
   absl::Time heard;
 };
 
@@ -31,7 +33,8 @@ class Announcements {
 
   // Queues `all` for announcement, instead of what is left of the previous call.
   void Start(std::vector<Announcement> all) {
-    std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.heard < b.heard; });
+    std::stable_sort(all.begin(), all.end(),
+                     [](const auto& a, const auto& b) { return a.heard < b.heard; });
     left_ = std::move(all);  // Tick takes from the end
   }
   void Stop() { left_.clear(); }
@@ -43,7 +46,9 @@ class Announcements {
       announce(next);
     }
   }
-  absl::Time NextDeadline() const { return left_.empty() ? absl::InfiniteFuture() : bucket_.NextToken(); }
+  absl::Time NextDeadline() const {
+    return left_.empty() ? absl::InfiniteFuture() : bucket_.NextToken();
+  }
   size_t left() const { return left_.size(); }
 
  private:

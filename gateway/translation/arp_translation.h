@@ -1,5 +1,6 @@
-// ArpTranslation: ARP and RARP across the gateway (RFC 826, RFC 903, RFC 5227; RFC 4391 §9.2). Operation and protocol addresses
-// stay, hardware addresses become those of the other side. A broadcast stays a broadcast, unicast stays unicast.
+// ArpTranslation: ARP and RARP across the gateway (RFC 826, RFC 903, RFC 5227; RFC 4391 §9.2).
+// Operation and protocol addresses stay, hardware addresses become those of the other side. A
+// broadcast stays a broadcast, unicast stays unicast.
 //
 // Used by the Translator, on its thread.
 #ifndef EOIB_GATEWAY_TRANSLATION_ARP_TRANSLATION_H_
@@ -8,7 +9,7 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
-#include "gateway/ipoib/interface.h"
+#include "gateway/link/interface.h"
 #include "gateway/translation/counters.h"
 #include "gateway/translation/translation_state.h"
 #include "vswitch/base/address.h"
@@ -35,7 +36,8 @@ class ArpTranslation {
   MacAddr ToEthernet(const IpoibAddress& address) const;
   Drop Deliver(IpoibType type, const IpoibArp& arp, const Station& sender);
   Drop Answer(IpoibType type, const IpoibArp& arp, const Station& sender);
-  void Send(IpoibType type, const IpoibArp& arp, const Station& sender, MacAddr destination, MacAddr target);
+  void Send(IpoibType type, const IpoibArp& arp, const Station& sender, MacAddr destination,
+            MacAddr target);
 
   TranslationState& state_;
 };

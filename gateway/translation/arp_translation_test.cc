@@ -43,7 +43,8 @@ class ArpTranslationTest : public TranslatorTest {
 
 TEST_F(ArpTranslationTest, RequestFromEthernet) {
   HostAsks(1, PeerIp(1));
-  EXPECT_EQ(OnePacket(absl::nullopt), (IpoibArp{ArpOperation::kRequest, own_, HostIp(1), IpoibAddress(), PeerIp(1)}));
+  EXPECT_EQ(OnePacket(absl::nullopt),
+            (IpoibArp{ArpOperation::kRequest, own_, HostIp(1), IpoibAddress(), PeerIp(1)}));
   // The reply came without a GRH; its body names the sender.
   PeerSays({ArpOperation::kReply, PeerAddr(1), PeerIp(1), own_, HostIp(1)}, false);
   EXPECT_EQ(OneFrame(HostMac(1), PeerMac(1)),
@@ -57,7 +58,8 @@ TEST_F(ArpTranslationTest, RequestFromIpoib) {
   EXPECT_EQ(OneFrame(MacAddr::Broadcast(), PeerMac(1)),
             (EthernetArp{ArpOperation::kRequest, PeerMac(1), PeerIp(1), MacAddr(), HostIp(1)}));
   HostSays({ArpOperation::kReply, HostMac(1), HostIp(1), PeerMac(1), PeerIp(1)}, PeerMac(1));
-  EXPECT_EQ(OnePacket(PeerAddr(1)), (IpoibArp{ArpOperation::kReply, own_, HostIp(1), PeerAddr(1), PeerIp(1)}));
+  EXPECT_EQ(OnePacket(PeerAddr(1)),
+            (IpoibArp{ArpOperation::kReply, own_, HostIp(1), PeerAddr(1), PeerIp(1)}));
 }
 
 // Packets that Linux's ib_ipoib sends, as a check from outside of our codec.
@@ -67,20 +69,24 @@ TEST_F(ArpTranslationTest, Linux) {
   Bytes request = FromHex(kLinuxArpRequest);
   request.erase(request.begin(), request.begin() + kIpoibHeaderSize);
   FromIpoib(IpoibType::kArp, request, first, true);
-  EXPECT_EQ(OneFrame(MacAddr::Broadcast(), mac),
-            (EthernetArp{ArpOperation::kRequest, mac, Ip4("10.0.0.1"), MacAddr(), Ip4("10.0.0.2")}));
+  EXPECT_EQ(
+      OneFrame(MacAddr::Broadcast(), mac),
+      (EthernetArp{ArpOperation::kRequest, mac, Ip4("10.0.0.1"), MacAddr(), Ip4("10.0.0.2")}));
   Bytes gratuitous = FromHex(kLinuxArpGratuitous);
   gratuitous.erase(gratuitous.begin(), gratuitous.begin() + kIpoibHeaderSize);
   FromIpoib(IpoibType::kArp, gratuitous, first, true);
   EXPECT_EQ(OneFrame(MacAddr::Broadcast(), mac),
-            (EthernetArp{ArpOperation::kRequest, mac, Ip4("10.0.0.1"), MacAddr::Broadcast(), Ip4("10.0.0.1")}));
+            (EthernetArp{ArpOperation::kRequest, mac, Ip4("10.0.0.1"), MacAddr::Broadcast(),
+                         Ip4("10.0.0.1")}));
 }
 
-// RFC 1122 §2.3.2.1: hosts revalidate a neighbour by unicast; the request must not become a broadcast.
+// RFC 1122 §2.3.2.1: hosts revalidate a neighbour by unicast; the request must not become a
+// broadcast.
 TEST_F(ArpTranslationTest, UnicastStaysUnicast) {
   Introduce(1, 1);
   HostSays({ArpOperation::kRequest, HostMac(1), HostIp(1), PeerMac(1), PeerIp(1)}, PeerMac(1));
-  EXPECT_EQ(OnePacket(PeerAddr(1)), (IpoibArp{ArpOperation::kRequest, own_, HostIp(1), PeerAddr(1), PeerIp(1)}));
+  EXPECT_EQ(OnePacket(PeerAddr(1)),
+            (IpoibArp{ArpOperation::kRequest, own_, HostIp(1), PeerAddr(1), PeerIp(1)}));
   PeerSays({ArpOperation::kRequest, PeerAddr(1), PeerIp(1), own_, HostIp(1)}, false);
   EXPECT_EQ(OneFrame(HostMac(1), PeerMac(1)),
             (EthernetArp{ArpOperation::kRequest, PeerMac(1), PeerIp(1), HostMac(1), HostIp(1)}));
@@ -93,8 +99,10 @@ TEST_F(ArpTranslationTest, UnicastStaysUnicast) {
 // RFC 5227: the reply to a probe does not name its destination.
 TEST_F(ArpTranslationTest, Probes) {
   for (const int requester : {1, 2}) {
-    HostSays({ArpOperation::kRequest, HostMac(requester), Ipv4Addr(), MacAddr(), PeerIp(1)}, MacAddr::Broadcast());
-    EXPECT_EQ(OnePacket(absl::nullopt), (IpoibArp{ArpOperation::kRequest, own_, Ipv4Addr(), IpoibAddress(), PeerIp(1)}));
+    HostSays({ArpOperation::kRequest, HostMac(requester), Ipv4Addr(), MacAddr(), PeerIp(1)},
+             MacAddr::Broadcast());
+    EXPECT_EQ(OnePacket(absl::nullopt),
+              (IpoibArp{ArpOperation::kRequest, own_, Ipv4Addr(), IpoibAddress(), PeerIp(1)}));
   }
   PeerSays({ArpOperation::kReply, PeerAddr(1), PeerIp(1), own_, Ipv4Addr()}, false);
   const auto answers = sink_.Take();
@@ -110,32 +118,40 @@ TEST_F(ArpTranslationTest, Probes) {
   EXPECT_EQ(OneFrame(MacAddr::Broadcast(), PeerMac(2)),
             (EthernetArp{ArpOperation::kRequest, PeerMac(2), Ipv4Addr(), MacAddr(), HostIp(1)}));
   HostSays({ArpOperation::kReply, HostMac(1), HostIp(1), PeerMac(2), Ipv4Addr()}, PeerMac(2));
-  EXPECT_EQ(OnePacket(PeerAddr(2)), (IpoibArp{ArpOperation::kReply, own_, HostIp(1), PeerAddr(2), Ipv4Addr()}));
+  EXPECT_EQ(OnePacket(PeerAddr(2)),
+            (IpoibArp{ArpOperation::kReply, own_, HostIp(1), PeerAddr(2), Ipv4Addr()}));
 }
 
 TEST_F(ArpTranslationTest, GratuitousOnes) {
-  HostSays({ArpOperation::kReply, HostMac(1), HostIp(1), MacAddr::Broadcast(), HostIp(1)}, MacAddr::Broadcast());
+  HostSays({ArpOperation::kReply, HostMac(1), HostIp(1), MacAddr::Broadcast(), HostIp(1)},
+           MacAddr::Broadcast());
   const IpoibAddress broadcast = IpoibAddress::OfGroup(ToMgid(BroadcastGroup(kLinkForTest.link)));
-  EXPECT_EQ(OnePacket(absl::nullopt), (IpoibArp{ArpOperation::kReply, own_, HostIp(1), broadcast, HostIp(1)}));
+  EXPECT_EQ(OnePacket(absl::nullopt),
+            (IpoibArp{ArpOperation::kReply, own_, HostIp(1), broadcast, HostIp(1)}));
   PeerSays({ArpOperation::kReply, PeerAddr(1), PeerIp(1), PeerAddr(1), PeerIp(1)}, true);
   EXPECT_EQ(OneFrame(MacAddr::Broadcast(), PeerMac(1)),
             (EthernetArp{ArpOperation::kReply, PeerMac(1), PeerIp(1), PeerMac(1), PeerIp(1)}));
 }
 
-// RFC 903. All Ethernet clients have the gateway's address, so an IPoIB server cannot tell them apart; but its reply reaches
-// the client.
+// RFC 903. All Ethernet clients have the gateway's address, so an IPoIB server cannot tell them
+// apart; but its reply reaches the client.
 TEST_F(ArpTranslationTest, Reverse) {
-  HostSays({ArpOperation::kReverseRequest, HostMac(1), Ipv4Addr(), HostMac(1), Ipv4Addr()}, MacAddr::Broadcast(),
-           kEtherTypeRarp);
+  HostSays({ArpOperation::kReverseRequest, HostMac(1), Ipv4Addr(), HostMac(1), Ipv4Addr()},
+           MacAddr::Broadcast(), kEtherTypeRarp);
   EXPECT_EQ(OnePacket(absl::nullopt, IpoibType::kRarp),
             (IpoibArp{ArpOperation::kReverseRequest, own_, Ipv4Addr(), own_, Ipv4Addr()}));
-  PeerSays({ArpOperation::kReverseReply, PeerAddr(1), PeerIp(1), own_, HostIp(1)}, false, IpoibType::kRarp);
-  EXPECT_EQ(OneFrame(HostMac(1), PeerMac(1), kEtherTypeRarp),
-            (EthernetArp{ArpOperation::kReverseReply, PeerMac(1), PeerIp(1), HostMac(1), HostIp(1)}));
-  PeerSays({ArpOperation::kReverseRequest, PeerAddr(2), Ipv4Addr(), PeerAddr(2), Ipv4Addr()}, true, IpoibType::kRarp);
-  EXPECT_EQ(OneFrame(MacAddr::Broadcast(), PeerMac(2), kEtherTypeRarp),
-            (EthernetArp{ArpOperation::kReverseRequest, PeerMac(2), Ipv4Addr(), PeerMac(2), Ipv4Addr()}));
-  HostSays({ArpOperation::kReverseReply, HostMac(1), HostIp(1), PeerMac(2), PeerIp(2)}, PeerMac(2), kEtherTypeRarp);
+  PeerSays({ArpOperation::kReverseReply, PeerAddr(1), PeerIp(1), own_, HostIp(1)}, false,
+           IpoibType::kRarp);
+  EXPECT_EQ(
+      OneFrame(HostMac(1), PeerMac(1), kEtherTypeRarp),
+      (EthernetArp{ArpOperation::kReverseReply, PeerMac(1), PeerIp(1), HostMac(1), HostIp(1)}));
+  PeerSays({ArpOperation::kReverseRequest, PeerAddr(2), Ipv4Addr(), PeerAddr(2), Ipv4Addr()}, true,
+           IpoibType::kRarp);
+  EXPECT_EQ(
+      OneFrame(MacAddr::Broadcast(), PeerMac(2), kEtherTypeRarp),
+      (EthernetArp{ArpOperation::kReverseRequest, PeerMac(2), Ipv4Addr(), PeerMac(2), Ipv4Addr()}));
+  HostSays({ArpOperation::kReverseReply, HostMac(1), HostIp(1), PeerMac(2), PeerIp(2)}, PeerMac(2),
+           kEtherTypeRarp);
   EXPECT_EQ(OnePacket(PeerAddr(2), IpoibType::kRarp),
             (IpoibArp{ArpOperation::kReverseReply, own_, HostIp(1), PeerAddr(2), PeerIp(2)}));
 }
@@ -146,7 +162,8 @@ TEST_F(ArpTranslationTest, Refused) {
     FromEthernet(Frame(MacAddr::Broadcast(), source, type, ArpBytes(arp)));
   };
   const EthernetArp good{ArpOperation::kRequest, HostMac(1), HostIp(1), MacAddr(), PeerIp(1)};
-  const IpoibArp good_ipoib{ArpOperation::kRequest, PeerAddr(1), PeerIp(1), IpoibAddress(), HostIp(1)};
+  const IpoibArp good_ipoib{ArpOperation::kRequest, PeerAddr(1), PeerIp(1), IpoibAddress(),
+                            HostIp(1)};
   const struct {
     const char* description;
     std::function<void()> send;
@@ -160,8 +177,11 @@ TEST_F(ArpTranslationTest, Refused) {
        },
        Drop::kMalformed},
       {"hardware of the other side",
-       [&] { FromEthernet(Frame(MacAddr::Broadcast(), HostMac(1), kEtherTypeArp, ArpBytes(good_ipoib))); }, Drop::kMalformed},
-      {"the sender is a group",
+       [&] {
+         FromEthernet(Frame(MacAddr::Broadcast(), HostMac(1), kEtherTypeArp, ArpBytes(good_ipoib)));
+       },
+       Drop::kMalformed},
+      {"the sender is the broadcast address",
        [&] {
          auto arp = good;
          arp.sender = MacAddr::Broadcast();
@@ -182,9 +202,11 @@ TEST_F(ArpTranslationTest, Refused) {
          ethernet(arp, HostMac(1), kEtherTypeArp);
        },
        Drop::kLoop},
-      {"a station's MAC address on Ethernet", [&] { ethernet(good, PeerMac(1), kEtherTypeArp); }, Drop::kLoop},
+      {"a station's MAC address on Ethernet", [&] { ethernet(good, PeerMac(1), kEtherTypeArp); },
+       Drop::kLoop},
       {"to a MAC address that no station has",
-       [&] { FromEthernet(Frame(HostMac(9), HostMac(1), kEtherTypeArp, ArpBytes(good))); }, Drop::kUnknownStation},
+       [&] { FromEthernet(Frame(HostMac(9), HostMac(1), kEtherTypeArp, ArpBytes(good))); },
+       Drop::kUnknownStation},
       {"an IPoIB host speaks as the gateway",
        [&] {
          auto arp = good_ipoib;
@@ -192,7 +214,8 @@ TEST_F(ArpTranslationTest, Refused) {
          PeerSays(arp, true);
        },
        Drop::kLoop},
-      {"an IPoIB host speaks as another port, whose station it says has moved to another queue pair",
+      {"an IPoIB host speaks as another port, whose station it says has moved to another queue "
+       "pair",
        [&] {
          auto arp = good_ipoib;
          arp.sender = {Qpn(0x666), PeerAddr(1).gid()};
@@ -224,6 +247,35 @@ TEST_F(ArpTranslationTest, Refused) {
   EXPECT_EQ(translator_.state().stations.FindByIp(PeerIp(1))->address(), PeerAddr(1));
 }
 
+// Against RFC 1812 §3.3.2, as hosts do: the address of a cluster is at a group MAC (Microsoft NLB,
+// Linux CLUSTERIP).
+TEST_F(ArpTranslationTest, AClusterIsReachedAtItsGroupMac) {
+  const MacAddr cluster = *MacAddr::Parse("03:bf:0a:00:00:07");
+  const auto cluster_says = [&](const EthernetArp& arp, MacAddr to) {
+    FromEthernet(Frame(to, HostMac(1), kEtherTypeArp, ArpBytes(arp)));
+  };
+  PeerAsks(1, HostIp(7));
+  OneFrame(MacAddr::Broadcast(), PeerMac(1));
+  cluster_says({ArpOperation::kReply, cluster, HostIp(7), PeerMac(1), PeerIp(1)}, PeerMac(1));
+  EXPECT_EQ(OnePacket(PeerAddr(1)),
+            (IpoibArp{ArpOperation::kReply, own_, HostIp(7), PeerAddr(1), PeerIp(1)}));
+  PeerSends(1, Udp4(PeerIp(1), HostIp(7)));
+  const auto frames = sink_.Take();
+  ASSERT_EQ(frames.size(), 1u);
+  EXPECT_EQ(frames[0].destination, cluster);
+  // A host of the cluster asks, and all get the answer.
+  cluster_says({ArpOperation::kRequest, cluster, HostIp(7), MacAddr(), PeerIp(1)},
+               MacAddr::Broadcast());
+  EXPECT_EQ(OnePacket(absl::nullopt),
+            (IpoibArp{ArpOperation::kRequest, own_, HostIp(7), IpoibAddress(), PeerIp(1)}));
+  PeerSays({ArpOperation::kReply, PeerAddr(1), PeerIp(1), own_, HostIp(7)}, false);
+  EXPECT_EQ(OneFrame(cluster, PeerMac(1)),
+            (EthernetArp{ArpOperation::kReply, PeerMac(1), PeerIp(1), cluster, HostIp(7)}));
+  // A frame never comes from a group.
+  FromEthernet(Frame(PeerMac(1), cluster, kEtherTypeIpv4, Udp4(HostIp(7), PeerIp(1))));
+  EXPECT_EQ((*this)[Drop::kMalformed], 1u);
+}
+
 // Requester and target are on one side, where the reply comes.
 TEST_F(ArpTranslationTest, LocalTargetsStayLocal) {
   Introduce(1, 1);
@@ -232,7 +284,8 @@ TEST_F(ArpTranslationTest, LocalTargetsStayLocal) {
   PeerAsks(1, PeerIp(2));
   EXPECT_TRUE(sink_.Take().empty());
   EXPECT_EQ((*this)[Drop::kLocalTarget], 2u);
-  HostSays({ArpOperation::kRequest, HostMac(1), Ipv4Addr(), MacAddr(), HostIp(2)}, MacAddr::Broadcast());
+  HostSays({ArpOperation::kRequest, HostMac(1), Ipv4Addr(), MacAddr(), HostIp(2)},
+           MacAddr::Broadcast());
   EXPECT_EQ(sink_.Take().size(), 1u) << "a probe crosses, for the address may be on both sides";
   Advance(absl::Seconds(10));
   HostAsks(1, HostIp(2));

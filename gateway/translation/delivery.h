@@ -1,5 +1,5 @@
-// Delivery: sends a unicast packet from IPoIB to its Ethernet host, whose MAC address it resolves, or to a router (README.md,
-// "Routers and prefixes"). Used by the translations, on their thread.
+// Delivery: sends a unicast packet from IPoIB to its Ethernet host, whose MAC address it resolves,
+// or to a router (README.md, "Routers and prefixes"). Used by the translations, on their thread.
 #ifndef EOIB_GATEWAY_TRANSLATION_DELIVERY_H_
 #define EOIB_GATEWAY_TRANSLATION_DELIVERY_H_
 
@@ -25,7 +25,8 @@ class Delivery {
 
   explicit Delivery(TranslationState* state) : state_(*state), sender_(&state_.output) {}
 
-  // kNone if sent, kHeld if the packet waits, else the reason to drop it. Requires state_.output.Obstacle() == kNone.
+  // kNone if sent, kHeld if the packet waits, else the reason to drop it. Requires
+  // state_.output.Obstacle() == kNone.
   Drop ToNeighbor(const Packet& packet, absl::Span<const uint8_t> bytes);
   // Retries solicitations, and gives up those without an answer.
   void Tick();

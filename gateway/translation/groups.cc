@@ -2,16 +2,28 @@
 
 #include <algorithm>
 
+#include "gateway/election/hello.h"
+
 namespace eoib::translation {
 namespace {
 
 constexpr uint32_t kSolicited = 1u << 24;
-constexpr Ipv6Addr kMldv2Reports(std::array<uint8_t, 16>{0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x16});
+constexpr Ipv6Addr kMldv2Reports(std::array<uint8_t, 16>{0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+                                                         0, 0, 0x16});
 
-// Groups that the gateway always listens to. IPv4: all hosts (queries of an IPoIB querier), all routers (IGMPv2 leaves, and
-// packets for groups that do not exist, RFC 4391 §10), IGMPv3 reports. IPv6: all nodes (advertisements), all routers
-// (solicitations, MLDv1 "done"), MLDv2 reports.
-const IpAddr kFixed[] = {kAllHosts, kAllRouters4, Ipv4Addr(0xe000'0016), kAllNodes, kAllRouters6, kMldv2Reports};
+// Groups that the gateway always listens to. IPv4: all hosts (queries of an IPoIB querier), all
+// routers (IGMPv2 leaves, and packets for groups that do not exist, RFC 4391 §10), IGMPv3 reports.
+// IPv6: all nodes (advertisements), all routers (solicitations, MLDv1 "done"), MLDv2 reports.
+const IpAddr kFixed[] = {kAllHosts, kAllRouters4, Ipv4Addr(0xe000'0016),
+                         kAllNodes, kAllRouters6, kMldv2Reports};
+
+// The last byte of groups of 224.0.0.0/24 that hosts and routers listen to without a report (RFC
+// 4541 §2.1.2 (2)), and that a host may send to without being in them, so it drops its packets
+// unless the gateway makes them exist. It always listens to these as well: OSPF, RIP, EIGRP, PIM,
+// VRRP, HSRP and GLBP, mDNS, LLMNR. Others are joined when an IPoIB host has created them
+// (ipoib/link_groups.h).
+constexpr uint8_t kLocalGroups[] = {5, 6, 9, 10, 13, 18, 102, 251, 252};
+constexpr uint32_t kLocalPrefix = 0xe000'0000;
 
 // The link in a key of members_. Any value will do, because it is the same in all keys.
 constexpr IpoibLink kNoLink{PKey(0xffff), MulticastScope(2)};
@@ -21,6 +33,7 @@ absl::optional<IpoibGroup> GroupOf(const IpAddr& ip) { return eoib::GroupOf(kNoL
 std::vector<IpoibGroup> FixedGroups() {
   std::vector<IpoibGroup> groups;
   for (const IpAddr& ip : kFixed) groups.push_back(*GroupOf(ip));
+  for (const uint8_t last : kLocalGroups) groups.push_back(*GroupOf(Ipv4Addr(kLocalPrefix | last)));
   return groups;
 }
 
@@ -31,7 +44,7 @@ bool IsFixed(const IpoibGroup& group) {
 
 // HelloProtocol manages the membership of the hello group.
 bool IsHelloGroup(const IpoibGroup& group) {
-  static const IpoibGroup hello = *GroupOf(kHelloGroup);
+  static const IpoibGroup hello = *GroupOf(gateway::kHelloGroup);
   return group == hello;
 }
 
@@ -68,10 +81,12 @@ void Groups::SetLink(const absl::optional<IpoibLink>& link) {
 
 bool Groups::Report(const IpAddr& ip, bool wanted, absl::Time now) {
   const absl::optional<IpoibGroup> group = GroupOf(ip);
-  if (!group.has_value() || group->IsBroadcast() || IsFixed(*group) || IsHelloGroup(*group)) return false;
+  if (!group.has_value() || group->IsBroadcast() || IsFixed(*group) || IsHelloGroup(*group))
+    return false;
   const Mgid key = ToMgid(*group);
   auto* const known = wanted ? members_.Confirm(key, now) : members_.Find(key);
-  const absl::Time until = now + (wanted ? options_.membership_interval : options_.last_member_time);
+  const absl::Time until =
+      now + (wanted ? options_.membership_interval : options_.last_member_time);
   if (known != nullptr) {
     known->value.until = wanted ? until : std::min(until, known->value.until);
     next_ = std::min(next_, known->value.until);

@@ -1,9 +1,9 @@
-// Groups: the IPoIB groups that the gateway joins on behalf of Ethernet hosts, because a group without members does not exist
-// (RFC 4391 §10): the groups that hosts report, and the solicited-node groups of their IPv6 addresses. README.md, "Groups",
-// says for how long.
+// Groups: the IPoIB groups that the gateway joins on behalf of Ethernet hosts, because a group
+// without members does not exist (RFC 4391 §10): the groups that hosts report, and the
+// solicited-node groups of their IPv6 addresses. README.md, "Groups", says for how long.
 //
-// Each join is a query to the SA, so joins are rate-limited; a group over the limit is joined when it is reported again. Owned
-// by the translation, on its thread.
+// Each join is a query to the SA, so joins are rate-limited; a group over the limit is joined when
+// it is reported again. Owned by the translation, on its thread.
 #ifndef EOIB_GATEWAY_TRANSLATION_GROUPS_H_
 #define EOIB_GATEWAY_TRANSLATION_GROUPS_H_
 
@@ -14,7 +14,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
-#include "gateway/translation/aged_table.h"
+#include "gateway/link/aged_table.h"
 #include "gateway/translation/counters.h"
 #include "gateway/translation/options.h"
 #include "gateway/translation/sink.h"
@@ -25,23 +25,19 @@
 
 namespace eoib::translation {
 
-// ff12::e01b:6777, a transient address of link-local scope: only gateways send hellos there (gateway/hello.h).
-inline constexpr Ipv6Addr kHelloGroup(std::array<uint8_t, 16>{0xff, 0x12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xe0, 0x1b, 0x67,
-                                                              0x77});
-
 class Groups {
  public:
   Groups(const Options& options, Counters* counters, Sink* sink, absl::Time now);
 
-  // Moves all memberships to this link. Nothing happens if it is absent (the link is down, and the interface keeps its groups)
-  // or the same as before.
+  // Moves all memberships to this link. Nothing happens if it is absent (the link is down, and the
+  // interface keeps its groups) or the same as before.
   void SetLink(const absl::optional<IpoibLink>& link);
 
-  // An Ethernet host wants the group, or has left it. True if it left a group that is listened to: a querier then asks whether
-  // other hosts still want it. Requires a multicast address.
+  // An Ethernet host wants the group, or has left it. True if it left a group that is listened to:
+  // a querier then asks whether other hosts still want it. Requires a multicast address.
   bool Report(const IpAddr& group, bool wanted, absl::Time now);
-  // An IPoIB host reported the group, and Ethernet hosts that hear it may suppress their own reports (RFC 2236 §3, RFC 2710
-  // §4). So a membership for Ethernet hosts is renewed.
+  // An IPoIB host reported the group, and Ethernet hosts that hear it may suppress their own
+  // reports (RFC 2236 §3, RFC 2710 §4). So a membership for Ethernet hosts is renewed.
   void Suppressed(const IpAddr& group, absl::Time now);
   // An Ethernet host has this IPv6 address, or no longer has it.
   void AddNeighbor(const Ipv6Addr& address, absl::Time now);
@@ -72,8 +68,9 @@ class Groups {
   absl::optional<IpoibLink> link_;
   TokenBucket listens_;
   AgedTable<Mgid, Member> members_;
-  absl::flat_hash_map<uint32_t, size_t> neighbors_;  // the number of known addresses of a solicited-node group
-  absl::Time next_ = absl::InfiniteFuture();         // no membership ends before
+  // The number of known addresses of a solicited-node group.
+  absl::flat_hash_map<uint32_t, size_t> neighbors_;
+  absl::Time next_ = absl::InfiniteFuture();  // no membership ends before
 };
 
 }  // namespace eoib::translation

@@ -6,6 +6,7 @@
 #include <random>
 #include <set>
 
+#include "gateway/election/hello.h"
 #include "gateway/translation/addresses_for_test.h"
 #include "vswitch/base/seed_for_test.h"
 
@@ -19,12 +20,16 @@ class GroupsListener final : public Sink {
   void ToEthernet(MacAddr, MacAddr, uint16_t, absl::Span<const uint8_t>) override {}
   void ToIpoib(IpoibType, absl::Span<const uint8_t>, const IpoibAddress&) override {}
   void ToIpoibGroup(IpoibType, absl::Span<const uint8_t>, const IpoibGroup&, bool) override {}
-  void Listen(const IpoibGroup& group) override { EXPECT_TRUE(groups.insert(ToMgid(group)).second); }
+  void Listen(const IpoibGroup& group) override {
+    EXPECT_TRUE(groups.insert(ToMgid(group)).second);
+  }
   void Unlisten(const IpoibGroup& group) override { EXPECT_EQ(groups.erase(ToMgid(group)), 1u); }
   std::set<Mgid> groups;
 };
 
-Mgid MgidOf(const IpAddr& ip) { return ToMgid(ip.is_ipv6() ? *GroupOf(kLink, ip.ipv6()) : *GroupOf(kLink, ip.ipv4())); }
+Mgid MgidOf(const IpAddr& ip) {
+  return ToMgid(ip.is_ipv6() ? *GroupOf(kLink, ip.ipv6()) : *GroupOf(kLink, ip.ipv4()));
+}
 Ipv4Addr Group4(uint32_t n) { return Ipv4Addr(0xef00'0000 + n); }
 
 class GroupsTest : public testing::Test {
@@ -39,11 +44,11 @@ TEST_F(GroupsTest, WaitsForTheLink) {
   groups_.Report(Group4(1), true, now_);
   EXPECT_TRUE(listener_.groups.empty());
   groups_.SetLink(kLink);
-  EXPECT_EQ(listener_.groups.size(), 7u);
+  EXPECT_EQ(listener_.groups.size(), 16u);
   EXPECT_TRUE(listener_.groups.contains(MgidOf(Group4(1))));
   groups_.SetLink(absl::nullopt);
   groups_.SetLink(kLink);
-  EXPECT_EQ(listener_.groups.size(), 7u) << "the interface has kept them";
+  EXPECT_EQ(listener_.groups.size(), 16u) << "the interface has kept them";
 }
 
 // RFC 4391 §4: an MGID has the lower 80 bits of the IPv6 address.
@@ -65,11 +70,23 @@ TEST_F(GroupsTest, FixedGroupsStay) {
   EXPECT_EQ(listener_.groups, fixed);
 }
 
+// RFC 4541 §2.1.2 (2): hosts listen to groups of 224.0.0.0/24 without a report, and a leave of one
+// of them ends nothing.
+TEST_F(GroupsTest, LocalGroupsNeedNoReport) {
+  groups_.SetLink(kLink);
+  for (const char* group : {"224.0.0.5", "224.0.0.6", "224.0.0.18", "224.0.0.102", "224.0.0.251"}) {
+    EXPECT_TRUE(listener_.groups.contains(MgidOf(Ip4(group)))) << group;
+    EXPECT_FALSE(groups_.Report(Ip4(group), false, now_)) << group;
+    EXPECT_TRUE(listener_.groups.contains(MgidOf(Ip4(group)))) << group;
+  }
+  EXPECT_FALSE(listener_.groups.contains(MgidOf(Ip4("224.0.1.5"))));
+}
+
 // HelloProtocol joins it, whatever Ethernet hosts report; another address may map to it.
 TEST_F(GroupsTest, TheGroupOfGatewaysIsNoneOfHosts) {
   groups_.SetLink(kLink);
   const auto fixed = listener_.groups;
-  for (const IpAddr& shares : {IpAddr(kHelloGroup), IpAddr(Ip6("ff15::e01b:6777"))}) {
+  for (const IpAddr& shares : {IpAddr(gateway::kHelloGroup), IpAddr(Ip6("ff15::e01b:6777"))}) {
     groups_.Report(shares, true, now_);
     groups_.Report(shares, false, now_);
   }
@@ -136,10 +153,12 @@ TEST_F(GroupsTest, Model) {
     const auto known = model.find(MgidOf(ip));
     ASSERT_EQ(groups.Report(ip, wanted, now_), !wanted && known != model.end());
     if (wanted) model[MgidOf(ip)] = now_ + options.membership_interval;
-    if (!wanted && known != model.end()) known->second = std::min(known->second, now_ + options.last_member_time);
+    if (!wanted && known != model.end())
+      known->second = std::min(known->second, now_ + options.last_member_time);
     if (model.size() > options.max_groups) {
-      const auto gone =
-          std::find_if(model.begin(), model.end(), [&](const auto& entry) { return !listener_.groups.contains(entry.first); });
+      const auto gone = std::find_if(model.begin(), model.end(), [&](const auto& entry) {
+        return !listener_.groups.contains(entry.first);
+      });
       ASSERT_NE(gone, model.end());
       ASSERT_NE(gone->first, MgidOf(ip));
       model.erase(gone);

@@ -1,5 +1,6 @@
-// Liveness: solicits IPoIB stations that are silent while packets go to them, because packets to the old queue pair of a
-// restarted interface are silently lost (RFC 4391 §9.4). README.md, "Liveness", has the intervals.
+// Liveness: solicits IPoIB stations that are silent while packets go to them, because packets to
+// the old queue pair of a restarted interface are silently lost (RFC 4391 §9.4). README.md,
+// "Liveness", has the intervals.
 //
 // Owned by the translation, on its thread.
 #ifndef EOIB_GATEWAY_TRANSLATION_LIVENESS_H_
@@ -11,8 +12,8 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
+#include "gateway/link/aged_table.h"
 #include "gateway/translation/address_resolution.h"
-#include "gateway/translation/aged_table.h"
 #include "gateway/translation/options.h"
 #include "vswitch/wire/ip/ip_address.h"
 
@@ -22,8 +23,8 @@ class Liveness {
  public:
   explicit Liveness(const Options& options) : options_(options), suspects_(options.max_suspects) {}
 
-  // A packet goes to solicitation.target, whose station has been silent for suspect_after. The first call makes the next Tick
-  // solicit.
+  // A packet goes to solicitation.target, whose station has been silent for suspect_after. The
+  // first call makes the next Tick solicit.
   void Suspect(const Solicitation& solicitation, absl::Time now) {
     if (suspects_.Hear(solicitation.target, now) != nullptr) return;
     suspects_.MakeRoom();
@@ -31,7 +32,8 @@ class Liveness {
     next_ = now;
   }
 
-  // Calls solicit(solicitation) for each suspect that is due. Forgets those that are alive, or to which packets no longer flow.
+  // Calls solicit(solicitation) for each suspect that is due. Forgets those that are alive, or to
+  // which packets no longer flow.
   void Tick(absl::Time now, absl::FunctionRef<bool(const IpAddr&)> is_alive,
             absl::FunctionRef<void(const Solicitation&)> solicit) {
     if (now < next_) return;
@@ -41,7 +43,8 @@ class Liveness {
     suspects_.ForEach([&](auto& entry) {
       auto& suspect = entry.value;
       if (suspect.next <= now) {
-        if (is_alive(entry.key) || now - entry.heard > options_.suspect_flow) return cleared.push_back(entry.key);
+        if (is_alive(entry.key) || now - entry.heard > options_.suspect_flow)
+          return cleared.push_back(entry.key);
         due.push_back(Due(&suspect, now));
       }
       next_ = std::min(next_, suspect.next);
@@ -62,9 +65,10 @@ class Liveness {
   Solicitation Due(SuspectState* suspect, absl::Time now) const {
     Solicitation solicitation = suspect->solicitation;
     solicitation.unicast = suspect->tries == 0;
-    constexpr int kSteady = 4;  // so many tries at the first interval; then it doubles
+    constexpr int kSteady = 4;  // tries at the first interval; then it doubles
     const int doublings = std::clamp(++suspect->tries - kSteady, 0, 8);
-    suspect->next = now + std::min(options_.suspect_interval * (1 << doublings), options_.suspect_interval_most);
+    suspect->next = now + std::min(options_.suspect_interval * (1 << doublings),
+                                   options_.suspect_interval_most);
     return solicitation;
   }
 

@@ -40,7 +40,8 @@ TEST_F(LivenessTest, SolicitsByUnicastFirstThenByMulticast) {
   EXPECT_EQ(asked[0], (Asked{absl::ZeroDuration(), true}));
   for (size_t i = 1; i < asked.size(); ++i) {
     EXPECT_FALSE(asked[i].direct);
-    EXPECT_LE(asked[i].at - asked[i - 1].at, absl::Milliseconds(2500)) << "so a host that comes back is found in three seconds";
+    EXPECT_LE(asked[i].at - asked[i - 1].at, absl::Milliseconds(2500))
+        << "so a host that comes back is found in three seconds";
     EXPECT_GE(asked[i].at - asked[i - 1].at, absl::Milliseconds(700));
   }
   EXPECT_GE(Run(absl::Minutes(5), true).size(), 100u) << "for as long as packets flow";
@@ -69,13 +70,15 @@ TEST(AnnouncementsTest, RecentFirstAndPaced) {
   absl::Time now = absl::UnixEpoch();
   Announcements announcements(options, now);
   std::vector<Announcement> all;
-  for (uint32_t n = 0; n < 100; ++n) all.push_back({Ip(n), n % 2 == 0, now + absl::Seconds(n * 37 % 100)});
+  for (uint32_t n = 0; n < 100; ++n)
+    all.push_back({Ip(n), n % 2 == 0, now + absl::Seconds(n * 37 % 100)});
   announcements.Start(all);
   std::vector<Announcement> said;
   const absl::Time start = now;
   while (announcements.NextDeadline() != absl::InfiniteFuture()) {
     now = std::max(now, announcements.NextDeadline());
-    announcements.Tick(now, [&](const Announcement& announcement) { said.push_back(announcement); });
+    announcements.Tick(now,
+                       [&](const Announcement& announcement) { said.push_back(announcement); });
     ASSERT_LE(said.size(), 5.01 + 10 * absl::ToDoubleSeconds(now - start));
   }
   ASSERT_EQ(said.size(), 100u);

@@ -12,7 +12,9 @@ constexpr size_t kUnit = 8;  // option lengths count units of 8 bytes (RFC 4861 
 constexpr size_t kMtuOffset = 4;
 constexpr size_t kRedirectedHeaderSize = 8;  // of the option, before the packet in it
 
-void Append(absl::Span<const uint8_t> bytes, std::vector<uint8_t>* out) { out->insert(out->end(), bytes.begin(), bytes.end()); }
+void Append(absl::Span<const uint8_t> bytes, std::vector<uint8_t>* out) {
+  out->insert(out->end(), bytes.begin(), bytes.end());
+}
 
 void AppendMtu(uint32_t mtu, std::vector<uint8_t>* out) {
   const uint8_t option[kUnit] = {static_cast<uint8_t>(NdOptionType::kMtu), 1};
@@ -20,18 +22,19 @@ void AppendMtu(uint32_t mtu, std::vector<uint8_t>* out) {
   WriteWire(be32(mtu), &(*out)[out->size() - kUnit + kMtuOffset]);
 }
 
-// Appends the translation of a link-layer address option. False if the option has the wrong length for its link (`from` is
-// absent).
+// Appends the translation of a link-layer address option. False if the option has the wrong length
+// for its link (`from` is absent).
 template <typename From, typename Translation>
-bool AppendTranslated(const NdOption& option, const absl::optional<From>& from, Translation translate,
-                      std::vector<uint8_t>* out) {
+bool AppendTranslated(const NdOption& option, const absl::optional<From>& from,
+                      Translation translate, std::vector<uint8_t>* out) {
   if (!from.has_value()) return false;
-  if (const auto to = translate(*from); to.has_value()) AppendLinkAddressOption(option.type, *to, out);
+  if (const auto to = translate(*from); to.has_value())
+    AppendLinkAddressOption(option.type, *to, out);
   return true;
 }
 
-// If the message is longer than the MTU, cuts the packet inside a redirected header option, in units of 8 bytes, or drops the
-// option.
+// If the message is longer than the MTU, cuts the packet inside a redirected header option, in
+// units of 8 bytes, or drops the option.
 void CutRedirectedHeader(size_t at, size_t size, size_t mtu, std::vector<uint8_t>* out) {
   if (out->size() <= mtu || size == 0) return;
   const size_t excess = (out->size() - mtu + kUnit - 1) / kUnit * kUnit;
@@ -59,7 +62,8 @@ Drop Translate(absl::Span<const uint8_t> packet, const NdMessage& message, const
       has_mtu = true;
       AppendMtu(std::min({*mtu, mtus.from, mtus.to}), out);
     } else {
-      if (option.type == NdOptionType::kRedirectedHeader) copy = out->size(), copy_size = option.bytes.size();
+      if (option.type == NdOptionType::kRedirectedHeader)
+        copy = out->size(), copy_size = option.bytes.size();
       Append(option.bytes, out);
     }
   }
@@ -72,17 +76,20 @@ Drop Translate(absl::Span<const uint8_t> packet, const NdMessage& message, const
 
 }  // namespace
 
-Drop TranslateToIpoib(absl::Span<const uint8_t> packet, const NdMessage& message, const NdMtus& mtus,
-                      absl::FunctionRef<absl::optional<IpoibAddress>(MacAddr)> to_ipoib, std::vector<uint8_t>* out) {
+Drop TranslateToIpoib(absl::Span<const uint8_t> packet, const NdMessage& message,
+                      const NdMtus& mtus,
+                      absl::FunctionRef<absl::optional<IpoibAddress>(MacAddr)> to_ipoib,
+                      std::vector<uint8_t>* out) {
   const auto append = [&](const NdOption& option) {
     return AppendTranslated(option, EthernetLinkAddress(option), to_ipoib, out);
   };
   return Translate(packet, message, mtus, append, out);
 }
 
-Drop TranslateToEthernet(absl::Span<const uint8_t> packet, const NdMessage& message, const NdMtus& mtus,
-                         absl::FunctionRef<absl::optional<MacAddr>(const IpoibAddress&)> to_ethernet,
-                         std::vector<uint8_t>* out) {
+Drop TranslateToEthernet(
+    absl::Span<const uint8_t> packet, const NdMessage& message, const NdMtus& mtus,
+    absl::FunctionRef<absl::optional<MacAddr>(const IpoibAddress&)> to_ethernet,
+    std::vector<uint8_t>* out) {
   const auto append = [&](const NdOption& option) {
     return AppendTranslated(option, IpoibLinkAddress(option), to_ethernet, out);
   };

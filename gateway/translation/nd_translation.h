@@ -1,5 +1,6 @@
-// NdTranslation: IPv6 neighbour discovery across the gateway (RFC 4861; RFC 4391 §9.3). nd_packet.h rewrites the messages; this
-// class learns from them and forwards them, multicast to the same group of the other side, unicast to its host.
+// NdTranslation: IPv6 neighbour discovery across the gateway (RFC 4861; RFC 4391 §9.3). nd_packet.h
+// rewrites the messages; this class learns from them and forwards them, multicast to the same group
+// of the other side, unicast to its host.
 //
 // Used by the Translator, on its thread.
 #ifndef EOIB_GATEWAY_TRANSLATION_ND_TRANSLATION_H_
@@ -10,7 +11,7 @@
 
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
-#include "gateway/ipoib/interface.h"
+#include "gateway/link/interface.h"
 #include "gateway/translation/counters.h"
 #include "gateway/translation/delivery.h"
 #include "gateway/translation/translation_state.h"
@@ -21,10 +22,12 @@ namespace eoib::translation {
 
 class NdTranslation {
  public:
-  NdTranslation(TranslationState* state, Delivery* delivery) : state_(*state), delivery_(*delivery) {}
+  NdTranslation(TranslationState* state, Delivery* delivery)
+      : state_(*state), delivery_(*delivery) {}
 
   // `message` is the parsed form of `packet`, an IPv6 packet.
-  Drop FromEthernet(const EthernetInfo& frame, absl::Span<const uint8_t> packet, const NdMessage& message);
+  Drop FromEthernet(const EthernetInfo& frame, absl::Span<const uint8_t> packet,
+                    const NdMessage& message);
   Drop FromIpoib(const ipoib::Packet& packet, const NdMessage& message);
 
  private:

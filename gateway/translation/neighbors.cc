@@ -5,7 +5,10 @@
 namespace eoib::translation {
 
 Neighbors::Neighbors(const Options& options, Counters* counters, Observer* observer)
-    : options_(options), counters_(counters), observer_(observer), neighbors_(options.max_neighbors) {}
+    : options_(options),
+      counters_(counters),
+      observer_(observer),
+      neighbors_(options.max_neighbors) {}
 
 void Neighbors::Change(const Options& options) {
   options_ = options;
@@ -58,11 +61,14 @@ void Neighbors::ForgetIf(absl::FunctionRef<bool(const IpAddr&, MacAddr)> goes) {
 }
 
 void Neighbors::Expire(absl::Time now) {
-  while (const auto* const old = neighbors_.SilentSince(now - options_.ip_age)) Forget(IpAddr(old->key));
+  while (const auto* const old = neighbors_.SilentSince(now - options_.ip_age))
+    Forget(IpAddr(old->key));
 }
 
-void Neighbors::ForEach(absl::FunctionRef<void(const IpAddr&, MacAddr, absl::Time, bool)> visit) const {
-  neighbors_.ForEach([&](const auto& entry) { visit(entry.key, entry.value, entry.heard, entry.confirmed); });
+void Neighbors::ForEach(
+    absl::FunctionRef<void(const IpAddr&, MacAddr, absl::Time, bool)> visit) const {
+  neighbors_.ForEach(
+      [&](const auto& entry) { visit(entry.key, entry.value, entry.heard, entry.confirmed); });
 }
 
 std::vector<SavedNeighbor> Neighbors::Save(absl::Time now) const {
@@ -74,12 +80,17 @@ std::vector<SavedNeighbor> Neighbors::Save(absl::Time now) const {
 }
 
 void Neighbors::Restore(const std::vector<SavedNeighbor>& saved, absl::Time now) {
-  // An AgedTable takes entries in the order in which they were heard; Save writes the last heard first.
+  // An AgedTable takes entries in the order in which they were heard; Save writes the last heard
+  // first.
   std::vector<const SavedNeighbor*> oldest_first;
-  for (auto neighbor = saved.rbegin(); neighbor != saved.rend(); ++neighbor) oldest_first.push_back(&*neighbor);
-  std::stable_sort(oldest_first.begin(), oldest_first.end(), [](auto* a, auto* b) { return a->ip.age > b->ip.age; });
+  for (auto neighbor = saved.rbegin(); neighbor != saved.rend(); ++neighbor)
+    oldest_first.push_back(&*neighbor);
+  std::stable_sort(oldest_first.begin(), oldest_first.end(),
+                   [](auto* a, auto* b) { return a->ip.age > b->ip.age; });
   for (const SavedNeighbor* const from : oldest_first) {
-    if (neighbors_.Find(from->ip.ip) != nullptr || !from->ip.ip.CanBeHost() || from->mac.IsGroup()) continue;
+    if (neighbors_.Find(from->ip.ip) != nullptr || !from->ip.ip.CanBeHost() ||
+        from->mac.IsBroadcast())
+      continue;
     Add(from->ip.ip, from->mac, now - from->ip.age);
     if (from->ip.confirmed) neighbors_.Confirm(from->ip.ip, now - from->ip.age);
   }

@@ -1,5 +1,6 @@
-// Neighbors: maps the IP addresses of Ethernet hosts to their MAC addresses, learned from ARP and neighbour discovery. IPoIB
-// hosts see one link-layer address for all of them, so the gateway finds the host of a packet by its IP destination here.
+// Neighbors: maps the IP addresses of Ethernet hosts to their MAC addresses, learned from ARP and
+// neighbour discovery. IPoIB hosts see one link-layer address for all of them, so the gateway finds
+// the host of a packet by its IP destination here.
 //
 // Owned by the translation, on its thread.
 #ifndef EOIB_GATEWAY_TRANSLATION_NEIGHBORS_H_
@@ -13,7 +14,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
-#include "gateway/translation/aged_table.h"
+#include "gateway/link/aged_table.h"
 #include "gateway/translation/counters.h"
 #include "gateway/translation/options.h"
 #include "gateway/translation/saved_tables.h"
@@ -25,7 +26,9 @@ class Neighbors {
  public:
   // How strongly a packet claims an address.
   enum class Claim : uint8_t {
-    kWeak,    // does not replace another MAC address: an advertisement without the override flag (RFC 4861 §7.2.5)
+    // Does not replace another MAC address: an advertisement without the override flag (RFC 4861
+    // §7.2.5)
+    kWeak,
     kHas,     // the sender has the address
     kAnswer,  // the sender has it, and says so in answer to a solicitation: confirms the entry
   };
@@ -46,10 +49,11 @@ class Neighbors {
   absl::Time Heard(const IpAddr& ip) const;
   bool HasMac(MacAddr mac) const { return per_mac_.contains(mac); }
 
-  // Requires an address that CanBeHost(), and a MAC address that is neither a group's nor a station's.
+  // Requires an address that CanBeHost(), and a MAC address that is neither the broadcast address
+  // nor a station's.
   void Learn(const IpAddr& ip, MacAddr mac, Claim claim, absl::Time now);
-  // A packet came from `ip` and `mac`. Confirms the entry; ignored if the table does not have that pair (the packet came
-  // through a router).
+  // A packet came from `ip` and `mac`. Confirms the entry; ignored if the table does not have that
+  // pair (the packet came through a router).
   void HearFrom(const IpAddr& ip, MacAddr mac, absl::Time now);
   // Forgets all addresses of a MAC address that turned out to be a station's.
   void ForgetMac(MacAddr mac);
@@ -61,7 +65,8 @@ class Neighbors {
   size_t size() const { return neighbors_.size(); }
   uint64_t changes() const { return changes_; }  // grows with each change that is to be saved
   // Visits the last heard first, within each rank.
-  void ForEach(absl::FunctionRef<void(const IpAddr&, MacAddr, absl::Time heard, bool confirmed)> visit) const;
+  void ForEach(absl::FunctionRef<void(const IpAddr&, MacAddr, absl::Time heard, bool confirmed)>
+                   visit) const;
   std::vector<SavedNeighbor> Save(absl::Time now) const;
   // Fills an empty table.
   void Restore(const std::vector<SavedNeighbor>& saved, absl::Time now);

@@ -40,7 +40,8 @@ TEST_F(NeighborsTest, WeakClaimsMoveNothing) {
 }
 
 TEST_F(NeighborsTest, ASmallerLimitEvictsTheLongestSilent) {
-  for (uint32_t i = 1; i <= 4; ++i) neighbors_.Learn(Ip(i), Mac(i), Neighbors::Claim::kHas, now_ + absl::Seconds(i));
+  for (uint32_t i = 1; i <= 4; ++i)
+    neighbors_.Learn(Ip(i), Mac(i), Neighbors::Claim::kHas, now_ + absl::Seconds(i));
   Options options;
   options.max_neighbors = 2;
   neighbors_.Change(options);
@@ -71,7 +72,8 @@ TEST_F(NeighborsTest, ForgetsAMacThatIsAStations) {
 TEST_F(NeighborsTest, SavedAndRestored) {
   for (uint32_t n = 0; n < 20; ++n) {
     now_ += absl::Seconds(1);
-    neighbors_.Learn(Ip(n), Mac(n / 2), n % 2 == 0 ? Neighbors::Claim::kAnswer : Neighbors::Claim::kHas, now_);
+    neighbors_.Learn(Ip(n), Mac(n / 2),
+                     n % 2 == 0 ? Neighbors::Claim::kAnswer : Neighbors::Claim::kHas, now_);
   }
   const auto saved = neighbors_.Save(now_ + absl::Seconds(3));
   Neighbors restored(Options(), &counters_, &listener_);
@@ -92,7 +94,8 @@ TEST_F(NeighborsTest, Model) {
   for (int step = 0; step < 20000; ++step) {
     now_ += absl::Seconds(1);
     neighbors.Expire(now_);
-    std::erase_if(model, [&](const auto& entry) { return entry.second.second <= now_ - options.ip_age; });
+    std::erase_if(model,
+                  [&](const auto& entry) { return entry.second.second <= now_ - options.ip_age; });
     const IpAddr ip = Ip(static_cast<uint32_t>(random() % 40));
     const MacAddr mac = Mac(random() % 4);
     const auto known = model.find(ip);
@@ -102,12 +105,14 @@ TEST_F(NeighborsTest, Model) {
     } else {
       const auto claim = static_cast<Neighbors::Claim>(random() % 3);
       neighbors.Learn(ip, mac, claim, now_);
-      if (known == model.end() || claim != Neighbors::Claim::kWeak || known->second.first == mac) model[ip] = {mac, now_};
+      if (known == model.end() || claim != Neighbors::Claim::kWeak || known->second.first == mac)
+        model[ip] = {mac, now_};
     }
     if (model.size() > options.max_neighbors) {
       // AgedTable chooses the victim, but it must not be the entry just heard.
-      const auto gone =
-          std::find_if(model.begin(), model.end(), [&](const auto& entry) { return !neighbors.Find(entry.first).has_value(); });
+      const auto gone = std::find_if(model.begin(), model.end(), [&](const auto& entry) {
+        return !neighbors.Find(entry.first).has_value();
+      });
       ASSERT_NE(gone, model.end());
       ASSERT_NE(gone->first, ip);
       model.erase(gone);
@@ -122,7 +127,8 @@ TEST_F(NeighborsTest, Model) {
     }
     ASSERT_EQ(listener_.ips, ips);
     for (uint64_t n = 0; n < 4; ++n) {
-      const bool has = std::any_of(model.begin(), model.end(), [&](const auto& e) { return e.second.first == Mac(n); });
+      const bool has = std::any_of(model.begin(), model.end(),
+                                   [&](const auto& e) { return e.second.first == Mac(n); });
       ASSERT_EQ(neighbors.HasMac(Mac(n)), has);
     }
   }

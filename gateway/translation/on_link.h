@@ -1,9 +1,11 @@
-// OnLink: knows the prefixes of the link, and the routers to addresses beyond it. An IPoIB host sends a packet for a remote
-// address to the gateway if its router is on Ethernet, so the gateway has to choose the router again. It knows both from its
-// configuration, router advertisements (RFC 4861 §4.2, §4.6.2; RFC 4191) and DHCP replies (RFC 2132 §3.3, §3.5).
+// OnLink: knows the prefixes of the link, and the routers to addresses beyond it. An IPoIB host
+// sends a packet for a remote address to the gateway if its router is on Ethernet, so the gateway
+// has to choose the router again. It knows both from its configuration, router advertisements (RFC
+// 4861 §4.2, §4.6.2; RFC 4191) and DHCP replies (RFC 2132 §3.3, §3.5).
 //
-// Any host can send an advertisement or a reply. So nothing is learned for an address family that has a configured prefix or
-// router, and what is learned has bounds: kShortestPrefix, kLongestLifetime.
+// Any host can send an advertisement or a reply. So nothing is learned for an address family that
+// has a configured prefix or router, and what is learned has bounds: kShortestPrefix,
+// kLongestLifetime.
 //
 // Owned by the translation, on its thread.
 #ifndef EOIB_GATEWAY_TRANSLATION_ON_LINK_H_
@@ -45,7 +47,8 @@ class OnLink {
   };
 
   explicit OnLink(const Options& options);
-  // Replaces the configured entries. Forgets the learned ones of the families that are configured now.
+  // Replaces the configured entries. Forgets the learned ones of the families that are configured
+  // now.
   void Change(const Options& options);
 
   // Whether the family has a configured prefix or router, so that nothing is learned for it.
@@ -53,14 +56,15 @@ class OnLink {
 
   // kUnknown: no prefix of the address's family is known.
   Where WhereIs(const IpAddr& ip, absl::Time now) const;
-  // The best router of that family: reachable before unreachable (RFC 4861 §6.3.6), then by preference. Absent if none is
-  // known.
-  absl::optional<IpAddr> Router(bool ipv6, absl::FunctionRef<bool(const IpAddr&)> reachable, absl::Time now) const;
+  // The best router of that family: reachable before unreachable (RFC 4861 §6.3.6), then by
+  // preference. Absent if none is known.
+  absl::optional<IpAddr> Router(bool ipv6, absl::FunctionRef<bool(const IpAddr&)> reachable,
+                                absl::Time now) const;
 
   // Requires a valid advertisement (RFC 4861 §6.1.2).
   void LearnAdvertisement(const NdMessage& advertisement, absl::Time now);
-  // Learns from DHCPOFFER and DHCPACK; ignores other messages, and those without the address of a server or a client, or
-  // without a mask. The caller checks that a client has asked.
+  // Learns from DHCPOFFER and DHCPACK; ignores other messages, and those without the address of a
+  // server or a client, or without a mask. The caller checks that a client has asked.
   void LearnDhcp(const DhcpMessage& reply, absl::Time now);
   // Forgets the learned entries; returns their number.
   size_t Flush();
@@ -98,11 +102,14 @@ class OnLink {
   };
 
   // A known entry keeps `keep` of its remaining lifetime, also if the new lifetime is shorter.
-  void LearnPrefix(const Prefix& prefix, absl::Duration lifetime, absl::Duration keep, absl::Time now);
-  void LearnRouter(const IpAddr& ip, Preference preference, absl::Duration lifetime, absl::Duration keep, absl::Time now);
+  void LearnPrefix(const Prefix& prefix, absl::Duration lifetime, absl::Duration keep,
+                   absl::Time now);
+  void LearnRouter(const IpAddr& ip, Preference preference, absl::Duration lifetime,
+                   absl::Duration keep, absl::Time now);
   void LearnPrefixOption(const NdOption& option, absl::Time now);
   template <typename Known>
-  void Learn(typename std::vector<Known>::iterator known, Known learned, absl::Duration keep, std::vector<Known>* table);
+  void Learn(typename std::vector<Known>::iterator known, Known learned, absl::Duration keep,
+             std::vector<Known>* table);
   template <typename Known>
   void MakeRoom(bool ipv6, std::vector<Known>* table, absl::Time now) const;
 

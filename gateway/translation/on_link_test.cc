@@ -27,14 +27,23 @@ TEST(PrefixTest, Contains) {
     const char* ip;
     bool contains;
   } kRows[] = {
-      {"10.0.0.0", 24, "10.0.0.255", true}, {"10.0.0.0", 24, "10.0.1.0", false},   {"10.0.0.128", 25, "10.0.0.127", false},
-      {"10.0.0.7", 32, "10.0.0.7", true},   {"10.0.0.7", 32, "10.0.0.6", false},   {"0.0.0.0", 0, "192.0.2.1", true},
-      {"0.0.0.0", 0, "::", false},          {"fd00::", 64, "fd00::1:2:3:4", true}, {"fd00::", 64, "fd00:0:0:1::", false},
-      {"fd00::", 9, "fd7f::", true},        {"fd00::", 9, "fd80::", false},        {"fd00::1", 128, "fd00::1", true},
+      {"10.0.0.0", 24, "10.0.0.255", true},
+      {"10.0.0.0", 24, "10.0.1.0", false},
+      {"10.0.0.128", 25, "10.0.0.127", false},
+      {"10.0.0.7", 32, "10.0.0.7", true},
+      {"10.0.0.7", 32, "10.0.0.6", false},
+      {"0.0.0.0", 0, "192.0.2.1", true},
+      {"0.0.0.0", 0, "::", false},
+      {"fd00::", 64, "fd00::1:2:3:4", true},
+      {"fd00::", 64, "fd00:0:0:1::", false},
+      {"fd00::", 9, "fd7f::", true},
+      {"fd00::", 9, "fd80::", false},
+      {"fd00::1", 128, "fd00::1", true},
       {"fd00::1", 128, "fd00::2", false},
   };
   for (const auto& row : kRows) {
-    EXPECT_EQ((Prefix{ParseIp(row.prefix), row.length}.Contains(ParseIp(row.ip))), row.contains) << row.prefix << " " << row.ip;
+    EXPECT_EQ((Prefix{ParseIp(row.prefix), row.length}.Contains(ParseIp(row.ip))), row.contains)
+        << row.prefix << " " << row.ip;
   }
 }
 
@@ -78,7 +87,9 @@ TEST_F(OnLinkTest, OtherConfiguredEntriesReplaceTheFormer) {
   options.routers = {ParseIp("10.0.0.1")};
   on_link_.Change(options);
   EXPECT_EQ(on_link_.WhereIs(ParseIp("10.0.1.1"), now_), Where::kBeyond);
-  const auto router = [this] { return on_link_.Router(/*ipv6=*/false, [](const IpAddr&) { return true; }, now_); };
+  const auto router = [this] {
+    return on_link_.Router(/*ipv6=*/false, [](const IpAddr&) { return true; }, now_);
+  };
   EXPECT_EQ(router(), ParseIp("10.0.0.1"));
   options.prefixes = {{ParseIp("10.0.1.0"), 24}};
   options.routers = {};
@@ -94,7 +105,8 @@ TEST_F(OnLinkTest, Advertised) {
   Learn(golden);
   EXPECT_EQ(on_link_.WhereIs(ParseIp("2001:db8::7"), now_), Where::kHere);
   EXPECT_EQ(on_link_.WhereIs(ParseIp("2001:db9::7"), now_), Where::kBeyond);
-  EXPECT_EQ(on_link_.WhereIs(ParseIp("10.0.0.1"), now_), Where::kUnknown) << "it has no IPv4 prefix";
+  EXPECT_EQ(on_link_.WhereIs(ParseIp("10.0.0.1"), now_), Where::kUnknown)
+      << "it has no IPv4 prefix";
   EXPECT_EQ(Router(true), ParseIp("fe80::202:c903:e:b72"));
   EXPECT_EQ(Router(false), absl::nullopt);
   now_ += absl::Seconds(1801);
@@ -109,7 +121,8 @@ TEST_F(OnLinkTest, PreferencesAndReachability) {
   Learn(Advertisement("86000000 40 00 0708 0000000000000000", "fe80::2"));
   Learn(Advertisement("86000000 40 08 0708 0000000000000000", "fe80::3"));  // high
   EXPECT_EQ(Router(true), ParseIp("fe80::3"));
-  EXPECT_EQ(Router(true, ParseIp("fe80::1")), ParseIp("fe80::1")) << "one that is known before one that is preferred";
+  EXPECT_EQ(Router(true, ParseIp("fe80::1")), ParseIp("fe80::1"))
+      << "one that is known before one that is preferred";
   Learn(Advertisement("86000000 40 08 0000 0000000000000000", "fe80::3"));
   EXPECT_EQ(Router(true), ParseIp("fe80::2")) << "lifetime 0: no router any more";
 }
@@ -120,22 +133,30 @@ TEST_F(OnLinkTest, RefusedPrefixes) {
     const char* option;
   } kRows[] = {
       {"not on-link", "03044040ffffffffffffffff00000000fd000000000000000000000000000000"},
-      {"longer than an address", "03048180ffffffffffffffff00000000fd000000000000000000000000000000"},
+      {"longer than an address",
+       "03048180ffffffffffffffff00000000fd000000000000000000000000000000"},
       {"link-local", "03044080ffffffffffffffff00000000fe800000000000000000000000000000"},
       {"a group's", "03044080ffffffffffffffff00000000ff020000000000000000000000000000"},
       {"over already", "0304408000000000ffffffff00000000fd000000000000000000000000000000"},
       {"everything", "03040080ffffffffffffffff0000000000000000000000000000000000000000"},
       {"too short", "03040f80ffffffffffffffff00000000fd000000000000000000000000000000"},
-      {"another length", "03054080ffffffffffffffff00000000fd0000000000000000000000000000000000000000000000"},
+      {"another length",
+       "03054080ffffffffffffffff00000000fd0000000000000000000000000000000000000000000000"},
   };
   for (const auto& row : kRows) {
     Learn(Advertisement(absl::StrCat("86000000400000000000000000000000", row.option)));
     EXPECT_EQ(on_link_.WhereIs(ParseIp("fd00::1"), now_), Where::kUnknown) << row.description;
   }
-  Learn(Advertisement("8600000040000000000000000000000003044080ffffffffffffffff00000000fd000000000000000000000000000000"));
-  EXPECT_EQ(on_link_.WhereIs(ParseIp("fd00::1"), now_), Where::kHere) << "and is believed when it is right";
-  Learn(Advertisement("860000004000000000000000000000000304408000000000ffffffff00000000fd000000000000000000000000000000"));
-  EXPECT_EQ(on_link_.WhereIs(ParseIp("fd00::1"), now_), Where::kHere) << "withdrawn, perhaps by a forger";
+  Learn(
+      Advertisement("8600000040000000000000000000000003044080ffffffffffffffff00000000fd000000000000"
+                    "000000000000000000"));
+  EXPECT_EQ(on_link_.WhereIs(ParseIp("fd00::1"), now_), Where::kHere)
+      << "and is believed when it is right";
+  Learn(
+      Advertisement("860000004000000000000000000000000304408000000000ffffffff00000000fd000000000000"
+                    "000000000000000000"));
+  EXPECT_EQ(on_link_.WhereIs(ParseIp("fd00::1"), now_), Where::kHere)
+      << "withdrawn, perhaps by a forger";
   now_ += absl::Hours(2) + absl::Seconds(1);
   EXPECT_EQ(on_link_.WhereIs(ParseIp("fd00::1"), now_), Where::kUnknown) << "RFC 4862 §5.5.3(e)";
 }
@@ -190,10 +211,13 @@ TEST_F(OnLinkTest, RefusedLeases) {
   EXPECT_EQ(Router(false), absl::nullopt) << "it is not in the prefix";
 }
 
-constexpr char kForEver6[] = "8600000040000708000000000000000003044080ffffffffffffffff00000000fd000000000000000000000000000000";
+constexpr char kForEver6[] =
+    "8600000040000708000000000000000003044080ffffffffffffffff00000000fd0000000000000000000000000000"
+    "00";
 
 TEST_F(OnLinkTest, LifetimesAreAtMostADay) {
-  on_link_.LearnDhcp(*DhcpMessage::Parse(Reply("36040a000002 0104ffffff00 03040a000001 3304ffffffff")), now_);
+  on_link_.LearnDhcp(
+      *DhcpMessage::Parse(Reply("36040a000002 0104ffffff00 03040a000001 3304ffffffff")), now_);
   Learn(Advertisement(kForEver6));
   now_ += absl::Hours(23);
   EXPECT_EQ(Router(false), ParseIp("10.0.0.1"));
@@ -205,11 +229,14 @@ TEST_F(OnLinkTest, LifetimesAreAtMostADay) {
   EXPECT_EQ(on_link_.WhereIs(ParseIp("fd00::9"), now_), Where::kUnknown);
 }
 
-// The operator's prefix or router of a family ends all learning of that family, also from the file of an older version.
+// The operator's prefix or router of a family ends all learning of that family, also from the file
+// of an older version.
 TEST_F(OnLinkTest, NothingIsLearnedForAConfiguredFamily) {
   SavedTables old;
-  old.prefixes = {{ParseIp("10.1.0.0"), 16, absl::Hours(1)}, {ParseIp("fd01::"), 64, absl::Hours(1)}};
-  old.routers = {{ParseIp("10.0.0.66"), -1, absl::Hours(1)}, {ParseIp("fe80::66"), 1, absl::Hours(1)}};
+  old.prefixes = {{ParseIp("10.1.0.0"), 16, absl::Hours(1)},
+                  {ParseIp("fd01::"), 64, absl::Hours(1)}};
+  old.routers = {{ParseIp("10.0.0.66"), -1, absl::Hours(1)},
+                 {ParseIp("fe80::66"), 1, absl::Hours(1)}};
   const auto options = [](std::vector<Prefix> prefixes, std::vector<IpAddr> routers) {
     Options options;
     options.prefixes = std::move(prefixes);
@@ -235,7 +262,8 @@ TEST_F(OnLinkTest, NothingIsLearnedForAConfiguredFamily) {
       SavedTables saved;
       on_link_.Save(now_, &saved);
       EXPECT_EQ(saved.prefixes.size(), 2u);
-      for (const SavedPrefix& prefix : saved.prefixes) EXPECT_EQ(prefix.address.is_ipv6(), !row.ipv6);
+      for (const SavedPrefix& prefix : saved.prefixes)
+        EXPECT_EQ(prefix.address.is_ipv6(), !row.ipv6);
       EXPECT_EQ(saved.routers.size(), 2u);
       for (const SavedRouter& router : saved.routers) EXPECT_EQ(router.ip.is_ipv6(), !row.ipv6);
     }
@@ -248,7 +276,8 @@ TEST_F(OnLinkTest, RestoresWhatItWouldLearn) {
   old.prefixes = {{ParseIp("10.0.0.200"), 0, absl::InfiniteDuration()},
                   {ParseIp("::"), 0, absl::InfiniteDuration()},
                   {ParseIp("10.0.0.0"), 24, absl::InfiniteDuration()}};
-  old.routers = {{ParseIp("10.0.0.1"), -1, absl::InfiniteDuration()}, {ParseIp("255.255.255.255"), -1, absl::Hours(1)}};
+  old.routers = {{ParseIp("10.0.0.1"), -1, absl::InfiniteDuration()},
+                 {ParseIp("255.255.255.255"), -1, absl::Hours(1)}};
   on_link_.Restore(old, now_);
   SavedTables saved;
   on_link_.Save(now_, &saved);
@@ -281,22 +310,26 @@ TEST_F(OnLinkTest, ConfiguredOnesStay) {
   options.prefixes = {{ParseIp("fd00::"), 64}};
   options.routers = {ParseIp("fe80::1")};
   on_link_ = OnLink(options);
-  Learn(Advertisement("860000004000000000000000000000000304408000000000ffffffff00000000fd000000000000000000000000000000"));
+  Learn(
+      Advertisement("860000004000000000000000000000000304408000000000ffffffff00000000fd000000000000"
+                    "000000000000000000"));
   EXPECT_EQ(on_link_.WhereIs(ParseIp("fd00::1"), now_ + absl::Hours(1)), Where::kHere);
   EXPECT_EQ(Router(true), ParseIp("fe80::1"));
 }
 
-// A host that invents prefixes or routers without end does not keep others out, nor displaces those of the other family.
+// A host that invents prefixes or routers without end does not keep others out, nor displaces those
+// of the other family.
 TEST_F(OnLinkTest, EvictsTheEntryHeardLongestAgo) {
   on_link_.LearnDhcp(*DhcpMessage::Parse(Reply(kLease)), now_);
   const auto prefix = [](int n) {
-    return absl::StrCat("86000000400007080000000000000000", "03044080ffffffffffffffff00000000fd01000000000000",
-                        "0000000000000000")
+    return absl::StrCat("86000000400007080000000000000000",
+                        "03044080ffffffffffffffff00000000fd01000000000000", "0000000000000000")
         .replace(64 + 12, 4, absl::StrCat(absl::Hex(n, absl::kZeroPad4)));
   };
   const auto source = [](int n) { return absl::StrCat("fe80::1:", absl::Hex(n)); };
   const auto here = [this](int n) {
-    return on_link_.WhereIs(ParseIp(absl::StrCat("fd01:0:0:", absl::Hex(n), "::5")), now_) == Where::kHere;
+    return on_link_.WhereIs(ParseIp(absl::StrCat("fd01:0:0:", absl::Hex(n), "::5")), now_) ==
+           Where::kHere;
   };
   Learn(Advertisement(prefix(0), source(0).c_str()));
   for (int n = 1; n < 200; ++n) {
@@ -316,7 +349,8 @@ TEST_F(OnLinkTest, EvictsTheEntryHeardLongestAgo) {
 
 TEST_F(OnLinkTest, Bounded) {
   for (int i = 1; i < 1000; ++i) {
-    Learn(Advertisement("86000000400007080000000000000000", absl::StrCat("fe80::", absl::Hex(i)).c_str()));
+    Learn(Advertisement("86000000400007080000000000000000",
+                        absl::StrCat("fe80::", absl::Hex(i)).c_str()));
   }
   EXPECT_LE(on_link_.size(), Options().max_prefixes);
 }

@@ -3,7 +3,8 @@
 namespace eoib::translation {
 namespace {
 
-constexpr uint64_t kIpv4Groups = 0x0100'5e00'0000;  // RFC 1112 §6.4: followed by 23 bits of the address
+// RFC 1112 §6.4: followed by 23 bits of the address.
+constexpr uint64_t kIpv4Groups = 0x0100'5e00'0000;
 constexpr uint32_t kIpv4GroupBits = 0x007f'ffff;
 
 }  // namespace
@@ -24,7 +25,8 @@ bool Output::CanSend(size_t size, uint32_t mtu) {
   return false;
 }
 
-void Output::ToEthernet(MacAddr destination, MacAddr source, uint16_t ethertype, absl::Span<const uint8_t> payload) {
+void Output::ToEthernet(MacAddr destination, MacAddr source, uint16_t ethertype,
+                        absl::Span<const uint8_t> payload) {
   if (!CanSend(payload.size(), ethernet_mtu_)) return;
   counters_->Add(Event::kFramesOut);
   sink_->ToEthernet(destination, source, ethertype, payload);

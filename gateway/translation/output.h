@@ -1,5 +1,6 @@
-// Output: the only way out of the translation, with the state of both links. It refuses packets while another gateway is
-// active or the IPoIB link is down, and packets above the MTU of the side that they go to.
+// Output: the only way out of the translation, with the state of both links. It refuses packets
+// while another gateway is active or the IPoIB link is down, and packets above the MTU of the side
+// that they go to.
 //
 // Owned by the translation, on its thread.
 #ifndef EOIB_GATEWAY_TRANSLATION_OUTPUT_H_
@@ -9,7 +10,7 @@
 
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
-#include "gateway/ipoib/interface.h"
+#include "gateway/link/interface.h"
 #include "gateway/translation/counters.h"
 #include "gateway/translation/sink.h"
 #include "vswitch/base/address.h"
@@ -20,8 +21,8 @@
 
 namespace eoib::translation {
 
-// The Ethernet address of an IP multicast group (RFC 1112 §6.4, RFC 2464 §7). Any other IPv4 address maps to the broadcast
-// address.
+// The Ethernet address of an IP multicast group (RFC 1112 §6.4, RFC 2464 §7). Any other IPv4
+// address maps to the broadcast address.
 MacAddr GroupMac(const IpAddr& group);
 
 class Output {
@@ -41,9 +42,12 @@ class Output {
   uint32_t ipoib_mtu() const { return link_.has_value() ? link_->mtu : 0; }
 
   // kNone if packets can be sent now; else the reason to drop them.
-  Drop Obstacle() const { return !link_.has_value() ? Drop::kLinkDown : active_ ? Drop::kNone : Drop::kStandby; }
+  Drop Obstacle() const {
+    return !link_.has_value() ? Drop::kLinkDown : active_ ? Drop::kNone : Drop::kStandby;
+  }
 
-  void ToEthernet(MacAddr destination, MacAddr source, uint16_t ethertype, absl::Span<const uint8_t> payload);
+  void ToEthernet(MacAddr destination, MacAddr source, uint16_t ethertype,
+                  absl::Span<const uint8_t> payload);
   void ToIpoib(IpoibType type, absl::Span<const uint8_t> payload, const IpoibAddress& to);
   void Broadcast(IpoibType type, absl::Span<const uint8_t> payload);
   // Requires a multicast address, or IPv4's broadcast address.

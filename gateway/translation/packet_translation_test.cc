@@ -17,7 +17,8 @@ class PacketTranslationTest : public TranslatorTest {
     return outputs.empty() ? SinkForTest::Output() : outputs[0];
   }
   bool Listens(const IpAddr& ip) const {
-    const auto group = ip.is_ipv6() ? GroupOf(kLinkForTest.link, ip.ipv6()) : GroupOf(kLinkForTest.link, ip.ipv4());
+    const auto group = ip.is_ipv6() ? GroupOf(kLinkForTest.link, ip.ipv6())
+                                    : GroupOf(kLinkForTest.link, ip.ipv4());
     return sink_.listening.contains(ToMgid(*group));
   }
 };
@@ -63,21 +64,26 @@ TEST_F(PacketTranslationTest, Groups) {
     IpAddr group;
     bool beyond_link;
   } kRows[] = {
-      {"IPv4 of the link", Udp4(HostIp(1), Ip4("224.0.0.251")), *MacAddr::Parse("01:00:5e:00:00:fb"), Ip4("224.0.0.251"),
-       false},
-      {"IPv4, and 23 bits of it", Udp4(HostIp(1), Ip4("239.129.2.3")), *MacAddr::Parse("01:00:5e:01:02:03"), Ip4("239.129.2.3"),
-       true},
-      {"IPv6 of the link", Udp6(HostIp6(1), Ip6("ff02::fb")), *MacAddr::Parse("33:33:00:00:00:fb"), Ip6("ff02::fb"), false},
-      {"IPv6 of a site", Udp6(HostIp6(1), Ip6("ff05::1:3")), *MacAddr::Parse("33:33:00:01:00:03"), Ip6("ff05::1:3"), true},
-      {"broadcast", Udp4(HostIp(1), Ipv4Addr::Broadcast()), MacAddr::Broadcast(), Ipv4Addr::Broadcast(), false},
-      {"broadcast of the subnet", Udp4(HostIp(1), subnet_broadcast), MacAddr::Broadcast(), Ipv4Addr::Broadcast(), false},
+      {"IPv4 of the link", Udp4(HostIp(1), Ip4("224.0.0.251")),
+       *MacAddr::Parse("01:00:5e:00:00:fb"), Ip4("224.0.0.251"), false},
+      {"IPv4, and 23 bits of it", Udp4(HostIp(1), Ip4("239.129.2.3")),
+       *MacAddr::Parse("01:00:5e:01:02:03"), Ip4("239.129.2.3"), true},
+      {"IPv6 of the link", Udp6(HostIp6(1), Ip6("ff02::fb")), *MacAddr::Parse("33:33:00:00:00:fb"),
+       Ip6("ff02::fb"), false},
+      {"IPv6 of a site", Udp6(HostIp6(1), Ip6("ff05::1:3")), *MacAddr::Parse("33:33:00:01:00:03"),
+       Ip6("ff05::1:3"), true},
+      {"broadcast", Udp4(HostIp(1), Ipv4Addr::Broadcast()), MacAddr::Broadcast(),
+       Ipv4Addr::Broadcast(), false},
+      {"broadcast of the subnet", Udp4(HostIp(1), subnet_broadcast), MacAddr::Broadcast(),
+       Ipv4Addr::Broadcast(), false},
   };
   for (const auto& row : kRows) {
     const bool ipv6 = row.packet[0] >> 4 == 6;
     FromEthernet(Frame(row.mac, HostMac(1), ipv6 ? kEtherTypeIpv6 : kEtherTypeIpv4, row.packet));
     auto out = One();
     EXPECT_EQ(out.kind, OutputKind::kGroup) << row.description;
-    EXPECT_EQ(out.group, ipv6 ? *GroupOf(kLinkForTest.link, row.group.ipv6()) : *GroupOf(kLinkForTest.link, row.group.ipv4()))
+    EXPECT_EQ(out.group, ipv6 ? *GroupOf(kLinkForTest.link, row.group.ipv6())
+                              : *GroupOf(kLinkForTest.link, row.group.ipv4()))
         << row.description;
     EXPECT_EQ(out.beyond_link, row.beyond_link) << row.description;
     EXPECT_EQ(out.payload, row.packet) << row.description;
@@ -98,28 +104,42 @@ TEST_F(PacketTranslationTest, Refused) {
     Bytes frame;
     Drop drop;
   } kRows[] = {
-      {"wrong header checksum", Frame(PeerMac(1), HostMac(1), kEtherTypeIpv4, bad_sum), Drop::kMalformed},
-      {"IPv6 behind IPv4's EtherType", Frame(PeerMac(1), HostMac(1), kEtherTypeIpv4, Udp6(HostIp6(1), PeerIp6(1))),
+      {"wrong header checksum", Frame(PeerMac(1), HostMac(1), kEtherTypeIpv4, bad_sum),
        Drop::kMalformed},
-      {"from a group", Frame(PeerMac(1), HostMac(1), kEtherTypeIpv4, Udp4(Ip4("224.0.0.1"), PeerIp(1))), Drop::kMalformed},
-      {"from everybody", Frame(PeerMac(1), HostMac(1), kEtherTypeIpv4, Udp4(Ipv4Addr::Broadcast(), PeerIp(1))),
+      {"IPv6 behind IPv4's EtherType",
+       Frame(PeerMac(1), HostMac(1), kEtherTypeIpv4, Udp6(HostIp6(1), PeerIp6(1))),
+       Drop::kMalformed},
+      {"from a group",
+       Frame(PeerMac(1), HostMac(1), kEtherTypeIpv4, Udp4(Ip4("224.0.0.1"), PeerIp(1))),
+       Drop::kMalformed},
+      {"from everybody",
+       Frame(PeerMac(1), HostMac(1), kEtherTypeIpv4, Udp4(Ipv4Addr::Broadcast(), PeerIp(1))),
        Drop::kMalformed},
       {"from a MAC address that is a group's",
-       Frame(PeerMac(1), MacAddr::Broadcast(), kEtherTypeIpv4, Udp4(HostIp(1), PeerIp(1))), Drop::kMalformed},
-      {"from a station's MAC address", Frame(PeerMac(1), PeerMac(1), kEtherTypeIpv4, Udp4(HostIp(1), PeerIp(1))), Drop::kLoop},
-      {"to a MAC address that no station has", Frame(HostMac(7), HostMac(1), kEtherTypeIpv4, Udp4(HostIp(1), PeerIp(1))),
+       Frame(PeerMac(1), MacAddr::Broadcast(), kEtherTypeIpv4, Udp4(HostIp(1), PeerIp(1))),
+       Drop::kMalformed},
+      {"from a station's MAC address",
+       Frame(PeerMac(1), PeerMac(1), kEtherTypeIpv4, Udp4(HostIp(1), PeerIp(1))), Drop::kLoop},
+      {"to a MAC address that no station has",
+       Frame(HostMac(7), HostMac(1), kEtherTypeIpv4, Udp4(HostIp(1), PeerIp(1))),
        Drop::kUnknownStation},
       {"to another group's MAC address",
-       Frame(GroupMac(Ip4("224.0.0.5")), HostMac(1), kEtherTypeIpv4, Udp4(HostIp(1), Ip4("224.0.0.6"))), Drop::kGroupMismatch},
+       Frame(GroupMac(Ip4("224.0.0.5")), HostMac(1), kEtherTypeIpv4,
+             Udp4(HostIp(1), Ip4("224.0.0.6"))),
+       Drop::kGroupMismatch},
       {"to a group's MAC address and one host",
-       Frame(GroupMac(Ip4("224.0.0.5")), HostMac(1), kEtherTypeIpv4, Udp4(HostIp(1), PeerIp(1))), Drop::kGroupMismatch},
-      {"to everybody and one host", Frame(MacAddr::Broadcast(), HostMac(1), kEtherTypeIpv6, Udp6(HostIp6(1), PeerIp6(1))),
+       Frame(GroupMac(Ip4("224.0.0.5")), HostMac(1), kEtherTypeIpv4, Udp4(HostIp(1), PeerIp(1))),
+       Drop::kGroupMismatch},
+      {"to everybody and one host",
+       Frame(MacAddr::Broadcast(), HostMac(1), kEtherTypeIpv6, Udp6(HostIp6(1), PeerIp6(1))),
        Drop::kGroupMismatch},
       {"a tag", Frame(PeerMac(1), HostMac(1), kEtherTypeVlan, Bytes(46)), Drop::kNotIp},
       {"LLDP", Frame(PeerMac(1), HostMac(1), 0x88cc, Bytes(46)), Drop::kNotIp},
       {"an 802.3 length", Frame(PeerMac(1), HostMac(1), 0x0026, Bytes(46)), Drop::kNotIp},
-      {"a control message", Frame(PeerMac(1), HostMac(1), kEtherTypeControl, Bytes(46)), Drop::kControlEthertype},
-      {"the other encapsulation", Frame(PeerMac(1), HostMac(1), kEtherTypeAlternative, Bytes(46)), Drop::kControlEthertype},
+      {"a control message", Frame(PeerMac(1), HostMac(1), kEtherTypeControl, Bytes(46)),
+       Drop::kControlEthertype},
+      {"the other encapsulation", Frame(PeerMac(1), HostMac(1), kEtherTypeAlternative, Bytes(46)),
+       Drop::kControlEthertype},
       {"a runt", Bytes(13, 2), Drop::kMalformed},
   };
   for (const auto& row : kRows) {
@@ -142,9 +162,11 @@ TEST_F(PacketTranslationTest, RefusedFromIpoib) {
   } kRows[] = {
       {"unknown sender", stranger, absl::nullopt, Drop::kUnknownSource},
       {"from the gateway itself", good, kLinkForTest.own, Drop::kLoop},
-      {"from a group", good, IpoibAddress::OfGroup(ToMgid(BroadcastGroup(kLinkForTest.link))), Drop::kMalformed},
+      {"from a group", good, IpoibAddress::OfGroup(ToMgid(BroadcastGroup(kLinkForTest.link))),
+       Drop::kMalformed},
       {"for another IPoIB host", Udp4(PeerIp(1), PeerIp(2)), PeerAddr(1), Drop::kSameSide},
-      {"for the loopback address", Udp4(PeerIp(1), Ip4("127.0.0.1")), PeerAddr(1), Drop::kMalformed},
+      {"for the loopback address", Udp4(PeerIp(1), Ip4("127.0.0.1")), PeerAddr(1),
+       Drop::kMalformed},
       {"cut", Bytes(good.begin(), good.begin() + 20), PeerAddr(1), Drop::kMalformed},
   };
   for (const auto& row : kRows) {
@@ -167,8 +189,8 @@ TEST_F(PacketTranslationTest, ChecksumsAreFinished) {
   ASSERT_NE(Bytes(frame.begin() + 14, frame.end()), good);
   translator_.FromEthernet(absl::MakeSpan(frame), request);
   EXPECT_EQ(One().payload, good);
-  for (const ChecksumRequest bad :
-       {ChecksumRequest{true, 6, 0}, ChecksumRequest{true, 34, 2000}, ChecksumRequest{true, 0xffff, 6}}) {
+  for (const ChecksumRequest bad : {ChecksumRequest{true, 6, 0}, ChecksumRequest{true, 34, 2000},
+                                    ChecksumRequest{true, 0xffff, 6}}) {
     translator_.FromEthernet(absl::MakeSpan(frame), bad);
   }
   EXPECT_TRUE(sink_.Take().empty());
@@ -268,7 +290,8 @@ TEST_F(PacketTranslationTest, ReportsBecomeListening) {
     return packet;
   };
   const Ipv4Addr group = Ip4("239.1.2.3");
-  const Bytes report = igmp(group, "1600f8fa ef010203"), leave = igmp(Ip4("224.0.0.2"), "1700f7fa ef010203");
+  const Bytes report = igmp(group, "1600f8fa ef010203"),
+              leave = igmp(Ip4("224.0.0.2"), "1700f7fa ef010203");
   FromEthernet(Frame(GroupMac(group), HostMac(1), kEtherTypeIpv4, report));
   EXPECT_TRUE(Listens(group));
   EXPECT_EQ(One().group.ipv4, group) << "the report crosses, too: IPoIB's routers have to know";
@@ -306,11 +329,13 @@ TEST_F(PacketTranslationTest, NoHostReachesTheGatewaysOwnGroup) {
   FromEthernet(Frame(GroupMac(group), HostMac(1), kEtherTypeIpv6, advertisement));
   EXPECT_TRUE(sink_.Take().empty()) << "nor does neighbour discovery";
   EXPECT_EQ((*this)[Drop::kHelloGroup], 3u);
-  FromEthernet(Frame(GroupMac(Ip6("ff02::e01b:6778")), HostMac(1), kEtherTypeIpv6, Udp6(HostIp6(1), Ip6("ff02::e01b:6778"))));
+  FromEthernet(Frame(GroupMac(Ip6("ff02::e01b:6778")), HostMac(1), kEtherTypeIpv6,
+                     Udp6(HostIp6(1), Ip6("ff02::e01b:6778"))));
   One();
 }
 
-// An MLDv2 report of Linux's ib_ipoib, as a check from outside of our codec; an Ethernet host sends the same.
+// An MLDv2 report of Linux's ib_ipoib, as a check from outside of our codec; an Ethernet host sends
+// the same.
 TEST_F(PacketTranslationTest, LinuxReport) {
   Bytes packet = FromHex(kLinuxMulticastReport);
   packet.erase(packet.begin(), packet.begin() + kIpoibHeaderSize);
@@ -366,7 +391,8 @@ class DhcpTest : public PacketTranslationTest {
     return Datagram(Ipv4Addr(), 68, Ipv4Addr::Broadcast(), 67, message);
   }
   // An acknowledgement of 10.0.`subnet`.7/24, with the router 10.0.`subnet`.1.
-  static Bytes Ack(uint32_t xid, Ipv4Addr from, Ipv4Addr to, uint16_t port, Ipv4Addr relay, uint8_t subnet) {
+  static Bytes Ack(uint32_t xid, Ipv4Addr from, Ipv4Addr to, uint16_t port, Ipv4Addr relay,
+                   uint8_t subnet) {
     Bytes message(236);
     message[0] = 2, message[1] = 1, message[2] = 6;
     WriteWire(be32(xid), &message[4]);
@@ -374,12 +400,14 @@ class DhcpTest : public PacketTranslationTest {
     WriteWire(be32(to.IsBroadcast() ? 0 : to.value()), &message[12]);
     message[16] = 10, message[18] = subnet, message[19] = 7;
     WriteWire(be32(relay.value()), &message[24]);
-    Bytes options = FromHex("63825363 350105 0104ffffff00 03040a000001 33040000ffff 36040a000065 ff");
+    Bytes options =
+        FromHex("63825363 350105 0104ffffff00 03040a000001 33040000ffff 36040a000065 ff");
     options[17] = subnet;
     message.insert(message.end(), options.begin(), options.end());
     return Datagram(from, 67, to, port, message);
   }
-  static Bytes Datagram(Ipv4Addr source, uint16_t from, Ipv4Addr destination, uint16_t to, const Bytes& message) {
+  static Bytes Datagram(Ipv4Addr source, uint16_t from, Ipv4Addr destination, uint16_t to,
+                        const Bytes& message) {
     Bytes packet(kUdp4HeadersSize + message.size());
     BuildUdp4({source, destination, from, to}, message, absl::MakeSpan(packet));
     return packet;
@@ -392,7 +420,9 @@ class DhcpTest : public PacketTranslationTest {
     FromIpoib(IpoibType::kIpv4, packet, PeerAddr(n), true);
     sink_.Take();
   }
-  OnLink::Where WhereIs(const char* ip) const { return translator_.state().on_link.WhereIs(Ip4(ip), clock_.Now()); }
+  OnLink::Where WhereIs(const char* ip) const {
+    return translator_.state().on_link.WhereIs(Ip4(ip), clock_.Now());
+  }
 };
 
 // DHCP replies for another link do not hold here.
@@ -409,16 +439,20 @@ TEST_F(DhcpTest, TeachesOfThisLinkOnly) {
   EXPECT_FALSE(translator_.state().neighbors.Find(Ip4("10.0.4.7")).has_value()) << "it is not here";
   PeerSends(1, ack(HostIp(1), 68, Ipv4Addr(), 5));
   EXPECT_EQ(WhereIs("10.0.5.9"), OnLink::Where::kHere) << "to a host of this link";
-  // A relay's own address on this link is in the reply that it forwards to the client (RFC 1542 §4.1.2).
+  // A relay's own address on this link is in the reply that it forwards to the client (RFC 1542
+  // §4.1.2).
   PeerBroadcasts(1, ack(Ipv4Addr::Broadcast(), 68, PeerIp(1), 6));
   EXPECT_EQ(WhereIs("10.0.6.9"), OnLink::Where::kHere) << "to all";
   sink_.Take();
 }
 
-// A host cannot make the gateway believe a prefix by a reply alone, nor by playing the client as well.
+// A host cannot make the gateway believe a prefix by a reply alone, nor by playing the client as
+// well.
 TEST_F(DhcpTest, TeachesOnlyAClientThatAsked) {
   Introduce(1, 1);
-  const auto from_host = [](uint32_t xid) { return Ack(xid, HostIp(1), Ipv4Addr::Broadcast(), 68, Ipv4Addr(), 0); };
+  const auto from_host = [](uint32_t xid) {
+    return Ack(xid, HostIp(1), Ipv4Addr::Broadcast(), 68, Ipv4Addr(), 0);
+  };
   HostBroadcasts(1, from_host(1));
   EXPECT_EQ(WhereIs("10.0.0.9"), OnLink::Where::kUnknown) << "no request";
   HostBroadcasts(1, Request(1));
@@ -434,10 +468,12 @@ TEST_F(DhcpTest, TeachesOnlyAClientThatAsked) {
   PeerBroadcasts(1, Request(2));
   for (uint32_t xid = 100; xid < 5000; ++xid) HostBroadcasts(1, Request(xid));
   HostBroadcasts(1, from_host(2));
-  EXPECT_EQ(WhereIs("10.0.0.9"), OnLink::Where::kHere) << "an Ethernet host's requests displace no IPoIB host's";
+  EXPECT_EQ(WhereIs("10.0.0.9"), OnLink::Where::kHere)
+      << "an Ethernet host's requests displace no IPoIB host's";
 }
 
-// An IPoIB host cannot place an address at a MAC address by a reply that no Ethernet client has asked for.
+// An IPoIB host cannot place an address at a MAC address by a reply that no Ethernet client has
+// asked for.
 TEST_F(DhcpTest, UnaskedReplyNamesNoClient) {
   Introduce(1, 1);
   const Bytes reply = Ack(1, PeerIp(1), Ip4("10.0.0.7"), 68, Ipv4Addr(), 0);

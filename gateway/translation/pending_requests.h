@@ -1,5 +1,6 @@
-// PendingRequests: remembers for a few seconds which Ethernet hosts requested a target, for replies that do not name their
-// host: to a probe (RFC 5227 §2.1.1), which comes from 0.0.0.0, and of RARP, whose address is new (RFC 903).
+// PendingRequests: remembers for a few seconds which Ethernet hosts requested a target, for replies
+// that do not name their host: to a probe (RFC 5227 §2.1.1), which comes from 0.0.0.0, and of RARP,
+// whose address is new (RFC 903).
 //
 // Owned by the translation, on its thread.
 #ifndef EOIB_GATEWAY_TRANSLATION_PENDING_REQUESTS_H_
@@ -11,7 +12,7 @@
 
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "gateway/translation/aged_table.h"
+#include "gateway/link/aged_table.h"
 #include "gateway/translation/options.h"
 #include "vswitch/base/address.h"
 #include "vswitch/wire/ip/ip_address.h"
@@ -22,10 +23,13 @@ class PendingRequests {
  public:
   static constexpr size_t kMaxRequesters = 4;  // for one target; a fifth replaces the first
 
-  explicit PendingRequests(const Options& options) : age_(options.pending_age), requests_(options.max_pending_requests) {}
+  explicit PendingRequests(const Options& options)
+      : age_(options.pending_age), requests_(options.max_pending_requests) {}
 
   // `target` is 0.0.0.0 for RARP, whose requests name no IP address.
-  void Add(const IpAddr& target, MacAddr requester, absl::Time now) { requests_.HearOrAdd(target, now)->value.Add(requester); }
+  void Add(const IpAddr& target, MacAddr requester, absl::Time now) {
+    requests_.HearOrAdd(target, now)->value.Add(requester);
+  }
 
   // The hosts that requested `target`. Valid until the next call.
   absl::Span<const MacAddr> Requesters(const IpAddr& target, absl::Time now) {
@@ -35,7 +39,8 @@ class PendingRequests {
   }
 
   void Expire(absl::Time now) {
-    while (const auto* const old = requests_.SilentSince(now - age_)) requests_.Erase(IpAddr(old->key));
+    while (const auto* const old = requests_.SilentSince(now - age_))
+      requests_.Erase(IpAddr(old->key));
   }
   // See Translator.
   void CopyFrom(const PendingRequests& other) { requests_.CopyFrom(other.requests_); }

@@ -41,8 +41,10 @@ void Querier::CopyFrom(const Querier& other) {
 
 void Querier::Tick(absl::Time now) {
   if (!options_.query_groups || now < next_) return;
-  const absl::Time next = now + (started_++ == 0 ? options_.query_interval / 4 : options_.query_interval);
-  // RFC 3376 §6.6.2: if another querier is present, this one resumes when that has been silent for OtherPresent().
+  const absl::Time next =
+      now + (started_++ == 0 ? options_.query_interval / 4 : options_.query_interval);
+  // RFC 3376 §6.6.2: if another querier is present, this one resumes when that has been silent for
+  // OtherPresent().
   next_ = std::min(IsIgmpQuerier(now) ? next : other_igmp_ + OtherPresent(),
                    IsMldQuerier(now) ? next : other_mld_ + OtherPresent());
   if (output_->Obstacle() != Drop::kNone) return;
@@ -55,14 +57,16 @@ void Querier::SendIgmpQuery(Ipv4Addr group, absl::Duration max_response) {
   IgmpQueryBuffer query;
   BuildQuery(Ipv4Addr(), group, {max_response, 2, options_.query_interval}, &query);
   counters_->Add(Event::kQueries);
-  output_->ToEthernet(GroupMac(group.IsZero() ? kAllHosts : group), own_mac_, kEtherTypeIpv4, query);
+  output_->ToEthernet(GroupMac(group.IsZero() ? kAllHosts : group), own_mac_, kEtherTypeIpv4,
+                      query);
 }
 
 void Querier::SendMldQuery(const Ipv6Addr& group, absl::Duration max_response) {
   MldQueryBuffer query;
   BuildQuery(LinkLocalOf(own_mac_), group, {max_response, 2, options_.query_interval}, &query);
   counters_->Add(Event::kQueries);
-  output_->ToEthernet(GroupMac(group.IsUnspecified() ? kAllNodes : group), own_mac_, kEtherTypeIpv6, query);
+  output_->ToEthernet(GroupMac(group.IsUnspecified() ? kAllNodes : group), own_mac_, kEtherTypeIpv6,
+                      query);
 }
 
 }  // namespace eoib::translation

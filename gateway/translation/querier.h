@@ -1,7 +1,7 @@
-// Querier: sends IGMP and MLD queries to Ethernet hosts at its start, and then while the VES has no other querier (RFC 3376 §5,
-// §8.5; RFC 3810 §6). It takes no part in the querier election, which needs an address: IGMP queries come from 0.0.0.0 (RFC
-// 4541 §2.1.1), MLD queries from a link-local address made of the gateway's own MAC address, because hosts ignore others (RFC
-// 3810 §5.1.14).
+// Querier: sends IGMP and MLD queries to Ethernet hosts at its start, and then while the VES has no
+// other querier (RFC 3376 §5, §8.5; RFC 3810 §6). It takes no part in the querier election, which
+// needs an address: IGMP queries come from 0.0.0.0 (RFC 4541 §2.1.1), MLD queries from a link-local
+// address made of the gateway's own MAC address, because hosts ignore others (RFC 3810 §5.1.14).
 //
 // Owned by the Translator, on its thread.
 #ifndef EOIB_GATEWAY_TRANSLATION_QUERIER_H_
@@ -22,11 +22,14 @@ class Querier {
 
   void Change(const Options& options) { options_ = options; }
 
-  // Queries at the next Tick, and again a quarter of an interval later (RFC 3376 §8.6, §8.7). Call it when the output can
-  // send. Forgets other queriers: the last one may have been the gateway that was active until now.
+  // Queries at the next Tick, and again a quarter of an interval later (RFC 3376 §8.6, §8.7). Call
+  // it when the output can send. Forgets other queriers: the last one may have been the gateway
+  // that was active until now.
   void Start(absl::Time now);
   // Another querier's query was heard: IGMP or MLD, as its source tells.
-  void HeardQuery(const IpAddr& source, absl::Time now) { (source.is_ipv6() ? other_mld_ : other_igmp_) = now; }
+  void HeardQuery(const IpAddr& source, absl::Time now) {
+    (source.is_ipv6() ? other_mld_ : other_igmp_) = now;
+  }
   // A host left `group`: queries whether others still want it.
   void QueryGroup(const IpAddr& group, absl::Time now);
 

@@ -1,4 +1,5 @@
-// The tables and announcements of a gateway after its restart, and when it takes over from another one.
+// The tables and announcements of a gateway after its restart, and when it takes over from another
+// one.
 #include "gateway/translation/nd_packet.h"
 #include "gateway/translation/translator.h"
 #include "gateway/translation/translator_test_fixture.h"
@@ -9,7 +10,8 @@ namespace {
 
 class RestartTest : public TranslatorTest {
  protected:
-  // Another process with the same tables, whose link comes up with another queue pair; returns what it sends in three seconds.
+  // Another process with the same tables, whose link comes up with another queue pair; returns what
+  // it sends in three seconds.
   std::vector<SinkForTest::Output> AfterARestart() {
     SinkForTest sink;
     Translator again(QuietOptions({}), &clock_, &sink);
@@ -26,10 +28,12 @@ class RestartTest : public TranslatorTest {
     return sink.Take();
   }
   // The flags of the advertisement of `target` among the outputs; absent if there is none.
-  static absl::optional<uint8_t> FlagsOf(const std::vector<SinkForTest::Output>& outputs, const Ipv6Addr& target) {
+  static absl::optional<uint8_t> FlagsOf(const std::vector<SinkForTest::Output>& outputs,
+                                         const Ipv6Addr& target) {
     for (const auto& out : outputs) {
       NdMessage message;
-      if (ParseNeighborDiscovery(out.payload, &message) == NdVerdict::kGood && message.target == target) {
+      if (ParseNeighborDiscovery(out.payload, &message) == NdVerdict::kGood &&
+          message.target == target) {
         return AdvertisementFlags(message);
       }
     }
@@ -47,22 +51,26 @@ TEST_F(RestartTest, StandsBy) {
   EXPECT_EQ((*this)[Drop::kStandby], 6u);
   // The other gateway's advertisements of its Ethernet hosts on IPoIB, and of stations on Ethernet.
   const IpoibAddress other(Qpn(0x55), GidOf(0x55));
-  FromIpoib(IpoibType::kArp, ArpBytes(IpoibArp{ArpOperation::kRequest, other, HostIp(1), IpoibAddress(), PeerIp(1)}), other,
-            true);
+  FromIpoib(IpoibType::kArp,
+            ArpBytes(IpoibArp{ArpOperation::kRequest, other, HostIp(1), IpoibAddress(), PeerIp(1)}),
+            other, true);
   translator_.SetOtherGateways({other});
-  FromIpoib(IpoibType::kArp, ArpBytes(IpoibArp{ArpOperation::kRequest, other, HostIp(1), IpoibAddress(), PeerIp(1)}), other,
-            true);
+  FromIpoib(IpoibType::kArp,
+            ArpBytes(IpoibArp{ArpOperation::kRequest, other, HostIp(1), IpoibAddress(), PeerIp(1)}),
+            other, true);
   EXPECT_EQ((*this)[Drop::kOtherGateway], 1u);
   EXPECT_EQ(translator_.state().stations.FindByIp(HostIp(1)), nullptr);
-  FromEthernet(Frame(MacAddr::Broadcast(), PeerMac(2), kEtherTypeArp,
-                     ArpBytes(EthernetArp{ArpOperation::kRequest, PeerMac(2), PeerIp(2), MacAddr(), HostIp(1)})));
+  FromEthernet(Frame(
+      MacAddr::Broadcast(), PeerMac(2), kEtherTypeArp,
+      ArpBytes(EthernetArp{ArpOperation::kRequest, PeerMac(2), PeerIp(2), MacAddr(), HostIp(1)})));
   EXPECT_TRUE(translator_.state().neighbors.HasMac(PeerMac(2))) << "it cannot know the owner yet";
   PeerAsks(2, HostIp(1));
   EXPECT_FALSE(translator_.state().neighbors.HasMac(PeerMac(2)));
 
   translator_.SetActive(true);
   Advance(absl::Seconds(1));
-  EXPECT_EQ((*this)[Event::kAnnounced], 5u) << "two addresses of each of the first, one of the second";
+  EXPECT_EQ((*this)[Event::kAnnounced], 5u)
+      << "two addresses of each of the first, one of the second";
   sink_.Take();
   HostSends(1, 1, Udp4(HostIp(1), PeerIp(1)));
   EXPECT_EQ(sink_.Take().size(), 1u);
@@ -102,10 +110,11 @@ TEST_F(RestartTest, AnnouncesEverythingAfterARestart) {
     const auto& out = sink.outputs[i];
     if (out.kind == OutputKind::kFrame) {
       EXPECT_EQ(out.source, PeerMac(50));
-      EXPECT_TRUE(out.destination == MacAddr::Broadcast() || out.destination == GroupMac(kAllNodes));
+      EXPECT_TRUE(out.destination == MacAddr::Broadcast() ||
+                  out.destination == GroupMac(kAllNodes));
     } else if (out.type == kEtherTypeArp) {
-      EXPECT_EQ(ParseIpoibArp(out.payload),
-                (IpoibArp{ArpOperation::kRequest, link.own, HostIp(50), IpoibAddress(), HostIp(50)}));
+      EXPECT_EQ(ParseIpoibArp(out.payload), (IpoibArp{ArpOperation::kRequest, link.own, HostIp(50),
+                                                      IpoibAddress(), HostIp(50)}));
     } else {
       NdMessage message;
       ASSERT_EQ(ParseNeighborDiscovery(out.payload, &message), NdVerdict::kGood);
@@ -160,14 +169,17 @@ TEST_F(RestartTest, RoutersAreAnnouncedAsRouters) {
 TEST_F(RestartTest, AnnouncesTheLaterOfTwoOwners) {
   Introduce(1, 1);
   Advance(absl::Minutes(1));
-  FromEthernet(Frame(MacAddr::Broadcast(), HostMac(1), kEtherTypeArp,
-                     ArpBytes(EthernetArp{ArpOperation::kRequest, HostMac(1), PeerIp(1), MacAddr(), PeerIp(1)})));
+  FromEthernet(Frame(
+      MacAddr::Broadcast(), HostMac(1), kEtherTypeArp,
+      ArpBytes(EthernetArp{ArpOperation::kRequest, HostMac(1), PeerIp(1), MacAddr(), PeerIp(1)})));
   size_t to_ipoib = 0;
   for (const auto& out : AfterARestart()) {
     const auto ethernet = ParseEthernetArp(out.payload);
     const auto ipoib = ParseIpoibArp(out.payload);
-    EXPECT_FALSE(out.kind == OutputKind::kFrame && ethernet.has_value() && ethernet->sender_ip == PeerIp(1));
-    to_ipoib += out.kind != OutputKind::kFrame && ipoib.has_value() && ipoib->sender_ip == PeerIp(1);
+    EXPECT_FALSE(out.kind == OutputKind::kFrame && ethernet.has_value() &&
+                 ethernet->sender_ip == PeerIp(1));
+    to_ipoib +=
+        out.kind != OutputKind::kFrame && ipoib.has_value() && ipoib->sender_ip == PeerIp(1);
   }
   EXPECT_EQ(to_ipoib, 1u);
 }
@@ -190,7 +202,8 @@ TEST_F(RestartTest, RoutersAndPrefixesAreKnownAgain) {
   again.OnLinkState(kLinkForTest);
   sink.outputs.clear();
   for (Bytes packet : {Udp4(PeerIp(1), Ip4("192.0.2.1")), Udp6(PeerIp6(1), Ip6("2001:db8::1"))}) {
-    again.FromIpoib({packet[0] >> 4 == 4 ? IpoibType::kIpv4 : IpoibType::kIpv6, absl::MakeSpan(packet), PeerAddr(1), false});
+    again.FromIpoib({packet[0] >> 4 == 4 ? IpoibType::kIpv4 : IpoibType::kIpv6,
+                     absl::MakeSpan(packet), PeerAddr(1), false});
     const auto outputs = sink.Take();
     ASSERT_EQ(outputs.size(), 1u);
     EXPECT_EQ(outputs[0].destination, HostMac(1));
@@ -234,7 +247,8 @@ TEST_F(RestartTest, InventedRoutersDisplaceNoOther) {
   EXPECT_EQ(translator_.state().neighbors.size(), 1u);
 }
 
-// Hosts that talk to each other revalidate by unicast, which a gateway that stands by does not hear.
+// Hosts that talk to each other revalidate by unicast, which a gateway that stands by does not
+// hear.
 TEST_F(RestartTest, EntriesDoNotAgeWhileAnotherGatewayIsActive) {
   Introduce(1, 1);
   translator_.SetActive(false);
@@ -245,7 +259,8 @@ TEST_F(RestartTest, EntriesDoNotAgeWhileAnotherGatewayIsActive) {
   Advance(absl::Minutes(9));
   EXPECT_TRUE(translator_.state().neighbors.Find(HostIp(1)).has_value());
   Advance(absl::Minutes(2));
-  EXPECT_FALSE(translator_.state().neighbors.Find(HostIp(1)).has_value()) << "it had time to be heard";
+  EXPECT_FALSE(translator_.state().neighbors.Find(HostIp(1)).has_value())
+      << "it had time to be heard";
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// SavedTables: the tables that a gateway keeps over a restart, as plain data. gateway/table_file.h puts them on disk.
+// SavedTables: the tables that a gateway keeps over a restart, as plain data.
+// gateway/translation/table_file.h puts them on disk.
 //
 // Times are ages and remaining times, because the clocks of the two processes need not agree.
 #ifndef EOIB_GATEWAY_TRANSLATION_SAVED_TABLES_H_
@@ -42,7 +43,8 @@ struct SavedNeighbor {
   friend bool operator==(const SavedNeighbor&, const SavedNeighbor&) = default;
 };
 
-// A prefix and a router that OnLink has learned. `left` is the remaining lifetime; absl::InfiniteDuration() means for ever.
+// A prefix and a router that OnLink has learned. `left` is the remaining lifetime;
+// absl::InfiniteDuration() means for ever.
 struct SavedPrefix {
   IpAddr address;
   int length = 0;

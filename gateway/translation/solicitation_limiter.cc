@@ -6,7 +6,8 @@ namespace eoib::translation {
 namespace {
 
 constexpr size_t kMaxRequesters = 1024;
-// The back-off ends early by so much: hosts retry after one second of their own clock, and queues shift that.
+// The back-off ends early by so much: hosts retry after one second of their own clock, and queues
+// shift that.
 constexpr absl::Duration kSlack = absl::Milliseconds(100);
 
 }  // namespace
@@ -25,7 +26,8 @@ void SolicitationLimiter::Change(const Options& options, absl::Time now) {
   requesters_.Clear();
 }
 
-Drop SolicitationLimiter::MaySolicit(const IpAddr& target, MacAddr requester, Kind kind, absl::Time now) {
+Drop SolicitationLimiter::MaySolicit(const IpAddr& target, MacAddr requester, Kind kind,
+                                     absl::Time now) {
   const bool regardless = kind == Kind::kProbeOrRetry || kind == Kind::kOwn;
   if (!regardless && IsSilent(target, now)) return Drop::kSilentTarget;
   TokenBucket* const own = BucketOf(requester, now);
@@ -53,8 +55,10 @@ bool SolicitationLimiter::HasFailed(const IpAddr& target, absl::Time now) {
 }
 
 void SolicitationLimiter::Expire(absl::Time now) {
-  while (const auto* const old = silent_.SilentSince(now - 2 * options_.silent_most)) silent_.Erase(IpAddr(old->key));
-  while (const auto* const old = requesters_.SilentSince(now - 2 * options_.silent_most)) requesters_.Erase(MacAddr(old->key));
+  while (const auto* const old = silent_.SilentSince(now - 2 * options_.silent_most))
+    silent_.Erase(IpAddr(old->key));
+  while (const auto* const old = requesters_.SilentSince(now - 2 * options_.silent_most))
+    requesters_.Erase(MacAddr(old->key));
 }
 
 void SolicitationLimiter::CopyFrom(const SolicitationLimiter& other) {

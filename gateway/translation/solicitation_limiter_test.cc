@@ -72,12 +72,15 @@ TEST_F(SolicitationLimiterTest, OneRequesterLeavesAShareToOthers) {
   size_t allowed = 0;
   for (int i = 0; i < 1000; ++i) allowed += Ask(++target, 1) == Drop::kNone;
   EXPECT_EQ(allowed, 40u);
-  EXPECT_EQ(Ask(++target, 1, Kind::kProbeOrRetry), Drop::kThrottled) << "also of who says that he looks for duplicates";
+  EXPECT_EQ(Ask(++target, 1, Kind::kProbeOrRetry), Drop::kThrottled)
+      << "also of who says that he looks for duplicates";
   EXPECT_EQ(Ask(++target, 2), Drop::kNone);
-  for (uint64_t requester = 3; requester < 500; ++requester) allowed += Ask(++target, requester) == Drop::kNone;
+  for (uint64_t requester = 3; requester < 500; ++requester)
+    allowed += Ask(++target, requester) == Drop::kNone;
   EXPECT_EQ(allowed, 99u) << "all together";
   now_ += absl::Seconds(1);
-  for (uint64_t requester = 3; requester < 500; ++requester) allowed += Ask(++target, requester) == Drop::kNone;
+  for (uint64_t requester = 3; requester < 500; ++requester)
+    allowed += Ask(++target, requester) == Drop::kNone;
   EXPECT_EQ(allowed, 199u);
 }
 
@@ -103,7 +106,8 @@ TEST_F(SolicitationLimiterTest, Model) {
   for (int step = 0; step < 30000; ++step) {
     now_ += absl::Milliseconds(random() % 20);
     asks_.Expire(now_);
-    std::erase_if(model, [this](const auto& entry) { return entry.second.last <= now_ - absl::Seconds(60); });
+    std::erase_if(
+        model, [this](const auto& entry) { return entry.second.last <= now_ - absl::Seconds(60); });
     const auto target = static_cast<uint32_t>(random() % 500);
     if (random() % 20 == 0) {
       asks_.Heard(Ip(target));
@@ -117,8 +121,9 @@ TEST_F(SolicitationLimiterTest, Model) {
     ++allowed;
     Silence& silence = model[target];
     silence.last = now_;
-    silence.until =
-        now_ + std::min(absl::Seconds(1 << std::min(silence.asked++, 10)), absl::Seconds(30)) - absl::Milliseconds(100);
+    silence.until = now_ +
+                    std::min(absl::Seconds(1 << std::min(silence.asked++, 10)), absl::Seconds(30)) -
+                    absl::Milliseconds(100);
   }
   EXPECT_LE(allowed, 101 + 100 * absl::ToDoubleSeconds(now_ - start));
   EXPECT_GT(allowed, 1000u);
@@ -136,16 +141,19 @@ TEST(PendingRequestsTest, Model) {
     const auto target = static_cast<uint32_t>(random() % 24);
     const MacAddr requester = Mac(random() % 6);
     pending.Expire(now);
-    std::erase_if(model, [&](const auto& entry) { return entry.second.second <= now - options.pending_age; });
+    std::erase_if(
+        model, [&](const auto& entry) { return entry.second.second <= now - options.pending_age; });
     if (random() % 2 == 0) {
       if (!model.contains(target) && model.size() == options.max_pending_requests) {
-        model.erase(std::min_element(model.begin(), model.end(),
-                                     [](const auto& a, const auto& b) { return a.second.second < b.second.second; }));
+        model.erase(std::min_element(model.begin(), model.end(), [](const auto& a, const auto& b) {
+          return a.second.second < b.second.second;
+        }));
       }
       pending.Add(Ip(target), requester, now);
       auto& [requesters, last] = model[target];
       last = now;
-      if (std::find(requesters.begin(), requesters.end(), requester) == requesters.end()) requesters.push_back(requester);
+      if (std::find(requesters.begin(), requesters.end(), requester) == requesters.end())
+        requesters.push_back(requester);
       if (requesters.size() > PendingRequests::kMaxRequesters) requesters.erase(requesters.begin());
     }
     const auto requesters = pending.Requesters(Ip(target), now);

@@ -6,7 +6,8 @@
 namespace eoib::translation {
 namespace {
 
-constexpr absl::Duration kProbeOf = absl::Seconds(1);  // after this silence, a probe for its address may be the station's own
+// After this silence, a probe for its address may be the station's own.
+constexpr absl::Duration kProbeOf = absl::Seconds(1);
 
 // The finalizer of SplitMix64: each bit of the input changes half of the output's.
 constexpr uint64_t Mix(uint64_t x) {
@@ -22,12 +23,16 @@ constexpr uint64_t kGroup = uint64_t{0x01} << 40;
 }  // namespace
 
 MacAddr StationMac(const StationId& id, uint32_t salt) {
-  const uint64_t hash = Mix(Mix(Mix(id.gid.prefix()) ^ id.gid.guid().value()) ^ (uint64_t{salt} << 16 | id.ordinal));
+  const uint64_t hash =
+      Mix(Mix(Mix(id.gid.prefix()) ^ id.gid.guid().value()) ^ (uint64_t{salt} << 16 | id.ordinal));
   return MacAddr::FromUint64((hash & 0xffff'ffff'ffff & ~kGroup) | kLocallyAdministered);
 }
 
 Stations::Stations(const Options& options, Counters* counters)
-    : options_(options), counters_(counters), stations_(options.max_stations), ips_(options.max_station_ips) {}
+    : options_(options),
+      counters_(counters),
+      stations_(options.max_stations),
+      ips_(options.max_station_ips) {}
 
 void Stations::Change(const Options& options) {
   options_ = options;
@@ -72,10 +77,12 @@ const Station* Stations::Hear(const IpoibAddress& address, absl::Time now, MacTa
   return known != nullptr ? known : Create(address, now, taken);
 }
 
-const Station* Stations::HearClaim(const IpoibAddress& address, const IpAddr& ip, Claim claim, absl::Time now, MacTaken taken) {
+const Station* Stations::HearClaim(const IpoibAddress& address, const IpAddr& ip, Claim claim,
+                                   absl::Time now, MacTaken taken) {
   const Station* const owner = FindByIp(ip);
   Station* at = HearKnown(address, now);
-  if (owner != nullptr && owner != at && ComesBack(*owner, address, claim, now)) at = Rebind(owner->id, address, now);
+  if (owner != nullptr && owner != at && ComesBack(*owner, address, claim, now))
+    at = Rebind(owner->id, address, now);
   if (at == nullptr) at = Create(address, now, taken);
   if (claim != Claim::kProbe) Assign(ip, at, claim, now);
   return at;
@@ -84,7 +91,8 @@ const Station* Stations::HearClaim(const IpoibAddress& address, const IpAddr& ip
 void Stations::HearFrom(const Station& station, const IpAddr& ip, absl::Time now) {
   const StationId id = station.id;
   stations_.Confirm(id, now)->value.heard = now;
-  if (const auto* const owner = ips_.Find(ip); owner != nullptr && owner->value == id) ips_.Confirm(ip, now);
+  if (const auto* const owner = ips_.Find(ip); owner != nullptr && owner->value == id)
+    ips_.Confirm(ip, now);
 }
 
 bool Stations::Forget(const IpoibAddress& address) {
@@ -103,22 +111,29 @@ void Stations::ForgetIps(absl::FunctionRef<bool(const IpAddr&)> goes) {
 }
 
 void Stations::Expire(absl::Time now) {
-  while (const auto* const ip = ips_.SilentSince(now - options_.station_age)) ForgetIp(IpAddr(ip->key));
-  while (const auto* const station = stations_.SilentSince(now - options_.station_age)) Remove(StationId(station->key));
+  while (const auto* const ip = ips_.SilentSince(now - options_.station_age))
+    ForgetIp(IpAddr(ip->key));
+  while (const auto* const station = stations_.SilentSince(now - options_.station_age))
+    Remove(StationId(station->key));
 }
 
-absl::Time Stations::NextExpiry() const { return std::min(ips_.oldest(), stations_.oldest()) + options_.station_age; }
+absl::Time Stations::NextExpiry() const {
+  return std::min(ips_.oldest(), stations_.oldest()) + options_.station_age;
+}
 
-void Stations::ForEachIp(absl::FunctionRef<void(const Station&, const IpAddr&, absl::Time, bool)> visit) const {
-  ips_.ForEach([&](const auto& entry) { visit(stations_.Find(entry.value)->value, entry.key, entry.heard, entry.confirmed); });
+void Stations::ForEachIp(
+    absl::FunctionRef<void(const Station&, const IpAddr&, absl::Time, bool)> visit) const {
+  ips_.ForEach([&](const auto& entry) {
+    visit(stations_.Find(entry.value)->value, entry.key, entry.heard, entry.confirmed);
+  });
 }
 
 std::vector<SavedStation> Stations::Save(absl::Time now) const {
   std::vector<SavedStation> saved;
   stations_.ForEach([&](const auto& entry) {
     const Station& station = entry.value;
-    saved.push_back({station.id.gid, station.id.ordinal, station.qpn, station.mac, now - station.heard, entry.confirmed,
-                     SaveIps(station, now)});
+    saved.push_back({station.id.gid, station.id.ordinal, station.qpn, station.mac,
+                     now - station.heard, entry.confirmed, SaveIps(station, now)});
   });
   return saved;
 }
@@ -130,15 +145,19 @@ std::vector<SavedIp> Stations::SaveIps(const Station& station, absl::Time now) c
     const auto* const entry = ips_.Find(ip);
     saved.push_back({ip, now - entry->heard, entry->confirmed});
   }
-  std::stable_sort(saved.begin(), saved.end(), [](const SavedIp& a, const SavedIp& b) { return a.age > b.age; });
+  std::stable_sort(saved.begin(), saved.end(),
+                   [](const SavedIp& a, const SavedIp& b) { return a.age > b.age; });
   return saved;
 }
 
-// An AgedTable takes entries in the order in which they were heard; Save writes the last heard first.
+// An AgedTable takes entries in the order in which they were heard; Save writes the last heard
+// first.
 void Stations::Restore(const std::vector<SavedStation>& saved, absl::Time now, MacTaken taken) {
   std::vector<const SavedStation*> oldest_first;
-  for (auto station = saved.rbegin(); station != saved.rend(); ++station) oldest_first.push_back(&*station);
-  std::stable_sort(oldest_first.begin(), oldest_first.end(), [](auto* a, auto* b) { return a->age > b->age; });
+  for (auto station = saved.rbegin(); station != saved.rend(); ++station)
+    oldest_first.push_back(&*station);
+  std::stable_sort(oldest_first.begin(), oldest_first.end(),
+                   [](auto* a, auto* b) { return a->age > b->age; });
   std::vector<std::pair<const SavedIp*, StationId>> ips;
   for (const SavedStation* const from : oldest_first) {
     if (!CanRestore(*from, taken)) continue;
@@ -147,14 +166,17 @@ void Stations::Restore(const std::vector<SavedStation>& saved, absl::Time now, M
     if (from->confirmed) stations_.Confirm(id, now - from->age);
     for (const SavedIp& ip : from->ips) ips.emplace_back(&ip, id);
   }
-  std::stable_sort(ips.begin(), ips.end(), [](const auto& a, const auto& b) { return a.first->age > b.first->age; });
+  std::stable_sort(ips.begin(), ips.end(),
+                   [](const auto& a, const auto& b) { return a.first->age > b.first->age; });
   for (const auto& [ip, id] : ips) RestoreIp(*ip, id, now);
 }
 
 bool Stations::CanRestore(const SavedStation& saved, MacTaken taken) const {
   const IpoibAddress address(saved.qpn, saved.gid);
-  if (stations_.Find({saved.gid, saved.ordinal}) != nullptr || by_address_.contains(address)) return false;
-  if (saved.mac.IsGroup() || saved.mac.IsZero() || by_mac_.contains(saved.mac) || taken(saved.mac)) return false;
+  if (stations_.Find({saved.gid, saved.ordinal}) != nullptr || by_address_.contains(address))
+    return false;
+  if (saved.mac.IsGroup() || saved.mac.IsZero() || by_mac_.contains(saved.mac) || taken(saved.mac))
+    return false;
   return !address.IsGroup() && !saved.gid.IsZero() && saved.ordinal < options_.max_stations_per_gid;
 }
 
@@ -178,7 +200,8 @@ Station* Stations::Create(const IpoibAddress& address, absl::Time now, MacTaken 
   station.id = {address.gid(), MakeOrdinal(address.gid())};
   station.qpn = address.qpn();
   station.heard = now;
-  // Another salt resolves a collision. The result depends on the order of arrival, so MAC addresses are saved.
+  // Another salt resolves a collision. The result depends on the order of arrival, so MAC addresses
+  // are saved.
   for (uint32_t salt = 0;; ++salt) {
     station.mac = StationMac(station.id, salt);
     if (!by_mac_.contains(station.mac) && !taken(station.mac)) break;
@@ -207,7 +230,8 @@ absl::optional<uint16_t> Stations::FreeOrdinal(const Gid& gid) const {
   return absl::nullopt;
 }
 
-// At the limit, the longest silent interface of this port is evicted: a port that invents interfaces displaces its own.
+// At the limit, the longest silent interface of this port is evicted: a port that invents
+// interfaces displaces its own.
 uint16_t Stations::MakeOrdinal(const Gid& gid) {
   if (const auto free = FreeOrdinal(gid); free.has_value()) return *free;
   StationId oldest{gid, 0};
@@ -220,10 +244,11 @@ uint16_t Stations::MakeOrdinal(const Gid& gid) {
   return oldest.ordinal;
 }
 
-// True if the sender at `address` is `owner` with another QPN. A sender that already has addresses of its own is another
-// interface, which takes the address over. A probe counts only if the owner is silent: otherwise it may come from another
-// interface of the same port.
-bool Stations::ComesBack(const Station& owner, const IpoibAddress& address, Claim claim, absl::Time now) const {
+// True if the sender at `address` is `owner` with another QPN. A sender that already has addresses
+// of its own is another interface, which takes the address over. A probe counts only if the owner
+// is silent: otherwise it may come from another interface of the same port.
+bool Stations::ComesBack(const Station& owner, const IpoibAddress& address, Claim claim,
+                         absl::Time now) const {
   const Station* const at = FindByAddress(address);
   if (owner.id.gid != address.gid() || (at != nullptr && !at->ips.empty())) return false;
   return claim != Claim::kProbe || now - owner.heard >= kProbeOf;
@@ -266,8 +291,9 @@ void Stations::ForgetIp(const IpAddr& ip) {
 
 void Stations::ForgetOldestIp(const Station& station) {
   const auto heard = [this](const IpAddr& ip) { return ips_.Find(ip)->heard; };
-  ForgetIp(IpAddr(*std::min_element(station.ips.begin(), station.ips.end(),
-                                    [&](const IpAddr& a, const IpAddr& b) { return heard(a) < heard(b); })));
+  ForgetIp(IpAddr(
+      *std::min_element(station.ips.begin(), station.ips.end(),
+                        [&](const IpAddr& a, const IpAddr& b) { return heard(a) < heard(b); })));
   counters_->Add(Event::kEvicted);
 }
 

@@ -1,7 +1,13 @@
-// Stations: the IPoIB interfaces that the gateway has heard, and the MAC address of each on Ethernet. An interface is (GID,
-// ordinal), because its QPN changes with each restart (RFC 4391 §9.4) and several may share a GID: README.md, "Addresses".
+// Stations: the IPoIB interfaces that the gateway has heard, and the MAC address of each on
+// Ethernet. An interface is (GID, ordinal), because its QPN changes with each restart (RFC 4391
+// §9.4) and several may share a GID: README.md, "Addresses".
 //
-// Owned by the translation, on its thread. Pointers to stations are valid until a station is added or removed.
+// Threads: that of the translation, which owns the stations. Pointers to stations are valid until a
+// station is added or removed.
+//
+// Invariants: each station is in by_address_ and by_mac_ once, and per_gid_ counts it. An IP
+// address belongs to one station, whose `ips` has it. changes() grows when a station or an address
+// comes, goes or moves.
 #ifndef EOIB_GATEWAY_TRANSLATION_STATIONS_H_
 #define EOIB_GATEWAY_TRANSLATION_STATIONS_H_
 
@@ -12,7 +18,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
-#include "gateway/translation/aged_table.h"
+#include "gateway/link/aged_table.h"
 #include "gateway/translation/counters.h"
 #include "gateway/translation/options.h"
 #include "gateway/translation/saved_tables.h"
@@ -44,7 +50,8 @@ struct Station {
   IpoibAddress address() const { return {qpn, id.gid}; }
 };
 
-// The MAC address of an interface: a hash, locally administered (IEEE 802c §9.3). The salt is 0 unless that address is taken.
+// The MAC address of an interface: a hash, locally administered (IEEE 802c §9.3). The salt is 0
+// unless that address is taken.
 MacAddr StationMac(const StationId& id, uint32_t salt);
 
 class Stations {
@@ -68,13 +75,14 @@ class Stations {
   // When `ip` was last heard at its station; InfinitePast() if no station has it.
   absl::Time IpHeard(const IpAddr& ip) const;
 
-  // Marks the station at `address` as heard, and makes one if there is none. Requires a unicast GID that is not zero, and an
-  // address that is no gateway's.
+  // Marks the station at `address` as heard, and makes one if there is none. Requires a unicast GID
+  // that is not zero, and an address that is no gateway's.
   const Station* Hear(const IpoibAddress& address, absl::Time now, MacTaken taken);
   // The same for a sender that claims `ip`, which CanBeHost().
-  const Station* HearClaim(const IpoibAddress& address, const IpAddr& ip, Claim claim, absl::Time now, MacTaken taken);
-  // A known station sent a packet from `ip` to this gateway alone: confirms the station, and `ip` if it is the station's. `ip`
-  // may belong to another host if the station is a router.
+  const Station* HearClaim(const IpoibAddress& address, const IpAddr& ip, Claim claim,
+                           absl::Time now, MacTaken taken);
+  // A known station sent a packet from `ip` to this gateway alone: confirms the station, and `ip`
+  // if it is the station's. `ip` may belong to another host if the station is a router.
   void HearFrom(const Station& station, const IpAddr& ip, absl::Time now);
 
   // Forgets the station at an address; false if there is none.
@@ -90,10 +98,14 @@ class Stations {
   // Grows with each change that is to be saved.
   uint64_t changes() const { return changes_; }
 
-  // Calls visit(station, ip, heard, confirmed) for each address, the last heard first within each rank.
-  void ForEachIp(absl::FunctionRef<void(const Station&, const IpAddr&, absl::Time heard, bool confirmed)> visit) const;
+  // Calls visit(station, ip, heard, confirmed) for each address, the last heard first within each
+  // rank.
+  void ForEachIp(
+      absl::FunctionRef<void(const Station&, const IpAddr&, absl::Time heard, bool confirmed)>
+          visit) const;
   std::vector<SavedStation> Save(absl::Time now) const;
-  // Fills an empty table. Skips invalid entries, such as a second station with the same MAC address or ordinal.
+  // Fills an empty table. Skips invalid entries, such as a second station with the same MAC address
+  // or ordinal.
   void Restore(const std::vector<SavedStation>& saved, absl::Time now, MacTaken taken);
 
  private:
@@ -104,7 +116,8 @@ class Stations {
   Station* Insert(Station station, absl::Time now);
   absl::optional<uint16_t> FreeOrdinal(const Gid& gid) const;
   uint16_t MakeOrdinal(const Gid& gid);
-  bool ComesBack(const Station& owner, const IpoibAddress& address, Claim claim, absl::Time now) const;
+  bool ComesBack(const Station& owner, const IpoibAddress& address, Claim claim,
+                 absl::Time now) const;
   Station* Rebind(StationId id, const IpoibAddress& address, absl::Time now);
   void Assign(const IpAddr& ip, Station* station, Claim claim, absl::Time now);
   void AddIp(const IpAddr& ip, Station* station, absl::Time now);

@@ -18,10 +18,13 @@ bool NotTaken(MacAddr) { return false; }
 
 class StationsTest : public testing::Test {
  protected:
-  const Station* Claims(uint64_t port, uint32_t qpn, uint32_t ip, Stations::Claim claim = Stations::Claim::kHas) {
+  const Station* Claims(uint64_t port, uint32_t qpn, uint32_t ip,
+                        Stations::Claim claim = Stations::Claim::kHas) {
     return stations_.HearClaim(At(port, qpn), Ip(ip), claim, now_, NotTaken);
   }
-  const Station* Hears(uint64_t port, uint32_t qpn) { return stations_.Hear(At(port, qpn), now_, NotTaken); }
+  const Station* Hears(uint64_t port, uint32_t qpn) {
+    return stations_.Hear(At(port, qpn), now_, NotTaken);
+  }
 
   Counters counters_;
   absl::Time now_ = absl::UnixEpoch();
@@ -91,10 +94,12 @@ TEST_F(StationsTest, TurnsIntoTheOldOneWhenItClaimsItsAddress) {
 
 TEST_F(StationsTest, ProbesSayLittle) {
   const MacAddr mac = Claims(1, 0x48, 1)->mac;
-  EXPECT_NE(Claims(1, 0x99, 1, Stations::Claim::kProbe)->mac, mac) << "the owner has just been heard";
+  EXPECT_NE(Claims(1, 0x99, 1, Stations::Claim::kProbe)->mac, mac)
+      << "the owner has just been heard";
   EXPECT_EQ(stations_.FindByIp(Ip(1))->mac, mac) << "and keeps it";
   now_ += absl::Seconds(1);
-  EXPECT_EQ(Claims(1, 0x99, 1, Stations::Claim::kProbe)->mac, mac) << "a restarted host looks for duplicates first";
+  EXPECT_EQ(Claims(1, 0x99, 1, Stations::Claim::kProbe)->mac, mac)
+      << "a restarted host looks for duplicates first";
   EXPECT_EQ(Claims(2, 0x50, 7, Stations::Claim::kProbe)->ips.size(), 0u);
 }
 
@@ -107,8 +112,9 @@ TEST_F(StationsTest, AnAddressMovesToAnotherPort) {
 
 TEST_F(StationsTest, TakenMacAddressesAreHashedAgain) {
   const StationId id{Port(1), 0};
-  const Station* const station =
-      stations_.Hear(At(1, 0x48), now_, [&](MacAddr mac) { return mac == StationMac(id, 0) || mac == StationMac(id, 1); });
+  const Station* const station = stations_.Hear(At(1, 0x48), now_, [&](MacAddr mac) {
+    return mac == StationMac(id, 0) || mac == StationMac(id, 1);
+  });
   EXPECT_EQ(station->mac, StationMac(id, 2));
 }
 
@@ -153,7 +159,8 @@ TEST_F(StationsTest, Limits) {
   EXPECT_EQ(stations.size(), 8u);
   EXPECT_NE(stations.FindByIp(Ip(1)), nullptr) << "it answered: it survives who invents ports";
   for (uint32_t n = 0; n < 10; ++n) claims(1, 1, 2000 + n, Stations::Claim::kHas);
-  EXPECT_EQ(stations.FindByAddress(At(1, 1))->ips, (std::vector<IpAddr>{Ip(2007), Ip(2008), Ip(2009)}));
+  EXPECT_EQ(stations.FindByAddress(At(1, 1))->ips,
+            (std::vector<IpAddr>{Ip(2007), Ip(2008), Ip(2009)}));
 }
 
 TEST_F(StationsTest, Ages) {
@@ -168,7 +175,8 @@ TEST_F(StationsTest, Ages) {
   EXPECT_EQ(stations_.FindByIp(Ip(1)), nullptr);
 }
 
-// After any input, the four ways to find a station agree, and a known interface keeps its MAC address.
+// After any input, the four ways to find a station agree, and a known interface keeps its MAC
+// address.
 TEST_F(StationsTest, Model) {
   std::mt19937_64 random(SeedForTest());
   Options options;

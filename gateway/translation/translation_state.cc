@@ -31,7 +31,8 @@ void TranslationState::Change(const Options& changed) {
   ethernet_limiter.Change(changed, now);
 }
 
-// Entries that came before a prefix was learned stay: else an advertisement with an invented prefix would end all connections.
+// Entries that came before a prefix was learned stay: else an advertisement with an invented prefix
+// would end all connections.
 void TranslationState::ForgetBeyond() {
   const auto beyond = [this](const IpAddr& ip) {
     return on_link.IsConfigured(ip.is_ipv6()) && on_link.WhereIs(ip, now) == OnLink::Where::kBeyond;
@@ -41,36 +42,41 @@ void TranslationState::ForgetBeyond() {
 }
 
 void TranslationState::LearnNeighbor(const IpAddr& ip, MacAddr mac, Neighbors::Claim claim) {
-  if (!ip.CanBeHost() || CheckEthernetSource(mac) != Drop::kNone) return;
+  if (!ip.CanBeHost() || CheckClaimedMac(mac) != Drop::kNone) return;
   if (IsBeyond(ip)) return counters.Add(Event::kIgnoredClaims);
   neighbors.Learn(ip, mac, claim, now);
   ethernet_limiter.Heard(ip);
   Release(ip, mac);
 }
 
-const Station* TranslationState::LearnStation(const IpoibAddress& address, const IpAddr& ip, Stations::Claim claim) {
+const Station* TranslationState::LearnStation(const IpoibAddress& address, const IpAddr& ip,
+                                              Stations::Claim claim) {
   const auto taken = [this](MacAddr mac) { return mac == own_mac; };
   const uint64_t known = counters[Event::kLearnedStations];
   const bool beyond = IsBeyond(ip);
   if (beyond && claim != Stations::Claim::kProbe) counters.Add(Event::kIgnoredClaims);
-  const Station* const station =
-      ip.CanBeHost() && !beyond ? stations.HearClaim(address, ip, claim, now, taken) : stations.Hear(address, now, taken);
-  // The active gateway sends frames from this MAC address. A gateway that stands by may have taken it for an Ethernet host's
-  // before it heard the station.
+  const Station* const station = ip.CanBeHost() && !beyond
+                                     ? stations.HearClaim(address, ip, claim, now, taken)
+                                     : stations.Hear(address, now, taken);
+  // The active gateway sends frames from this MAC address. A gateway that stands by may have taken
+  // it for an Ethernet host's before it heard the station.
   if (counters[Event::kLearnedStations] != known) neighbors.ForgetMac(station->mac);
-  for (const IpAddr& its : station->ips) ipoib_limiter.Heard(its);  // the station is alive, so each of its addresses is
+  // The station is alive, so each of its addresses is.
+  for (const IpAddr& its : station->ips) ipoib_limiter.Heard(its);
   return station;
 }
 
 Drop TranslationState::CheckStationAddress(const IpoibAddress& address) const {
   if (address == output.own()) return Drop::kLoop;
   if (address.IsGroup() || address.gid().IsZero()) return Drop::kMalformed;
-  const bool other = std::find(other_gateways_.begin(), other_gateways_.end(), address) != other_gateways_.end();
+  const bool other =
+      std::find(other_gateways_.begin(), other_gateways_.end(), address) != other_gateways_.end();
   return other ? Drop::kOtherGateway : Drop::kNone;
 }
 
 // The queue pairs may differ: only the port is proved, by the GRH.
-Drop TranslationState::CheckClaimedSender(const IpoibAddress& claimed, const absl::optional<IpoibAddress>& source) const {
+Drop TranslationState::CheckClaimedSender(const IpoibAddress& claimed,
+                                          const absl::optional<IpoibAddress>& source) const {
   const Drop drop = CheckStationAddress(claimed);
   const bool forged = source.has_value() && source->gid() != claimed.gid();
   return drop == Drop::kNone && forged ? Drop::kForgedSender : drop;
@@ -81,7 +87,12 @@ Drop TranslationState::CheckEthernetSource(MacAddr mac) const {
   return mac == own_mac || stations.FindByMac(mac) != nullptr ? Drop::kLoop : Drop::kNone;
 }
 
-// At the limit, which the tables of hosts cannot reach, addresses in neither table go: an invented router displaces no host.
+Drop TranslationState::CheckClaimedMac(MacAddr mac) const {
+  return mac.IsGroup() && !mac.IsBroadcast() ? Drop::kNone : CheckEthernetSource(mac);
+}
+
+// At the limit, which the tables of hosts cannot reach, addresses in neither table go: an invented
+// router displaces no host.
 void TranslationState::NoteRouter(const Ipv6Addr& ip, bool router) {
   if (!router || !IpAddr(ip).CanBeHost()) {
     router_ips_.erase(ip);
@@ -96,15 +107,18 @@ void TranslationState::NoteRouter(const Ipv6Addr& ip, bool router) {
 }
 
 Drop TranslationState::MaySolicitIpoib(const IpAddr& target, MacAddr requester, bool probe) {
-  return MaySolicit(target, requester, probe, stations.IpHeard(target), neighbors.Heard(target), &ipoib_limiter);
+  return MaySolicit(target, requester, probe, stations.IpHeard(target), neighbors.Heard(target),
+                    &ipoib_limiter);
 }
 
 Drop TranslationState::MaySolicitEthernet(const IpAddr& target, MacAddr requester, bool probe) {
-  return MaySolicit(target, requester, probe, neighbors.Heard(target), stations.IpHeard(target), &ethernet_limiter);
+  return MaySolicit(target, requester, probe, neighbors.Heard(target), stations.IpHeard(target),
+                    &ethernet_limiter);
 }
 
 // `there` and `here`: when the target was last heard on the other side, and on the requester's own.
-Drop TranslationState::MaySolicit(const IpAddr& target, MacAddr requester, bool probe, absl::Time there, absl::Time here,
+Drop TranslationState::MaySolicit(const IpAddr& target, MacAddr requester, bool probe,
+                                  absl::Time there, absl::Time here,
                                   SolicitationLimiter* limits) const {
   if (there >= now - options.alive_for) return Drop::kNone;
   if (!probe && here >= now - options.local_for) return Drop::kLocalTarget;

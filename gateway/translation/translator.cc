@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "gateway/election/hello.h"
 #include "vswitch/wire/ethernet.h"
 #include "vswitch/wire/ip/neighbor_discovery.h"
 
@@ -12,7 +13,8 @@ namespace {
 // The gateway's own MAC address is made like a station's, with an ordinal that no station reaches.
 MacAddr GatewayMac(const IpoibAddress& own) { return StationMac({own.gid(), 0xffff}, 0); }
 
-// Completes a checksum that the sender left to the receiver (NEEDS_CSUM); false if the field is outside the payload.
+// Completes a checksum that the sender left to the receiver (NEEDS_CSUM); false if the field is
+// outside the payload.
 bool FinishChecksum(absl::Span<uint8_t> frame, const ChecksumRequest& request) {
   if (!request.needed) return true;
   const size_t field = size_t{request.start} + request.offset;
@@ -57,7 +59,8 @@ void Translator::FromIpoib(const ipoib::Packet& packet) {
 }
 
 void Translator::CountJoined() {
-  for (const Event event : {Event::kPacketsIn, Event::kCrossed, Event::kFramesOut}) state_.counters.Add(event);
+  for (const Event event : {Event::kPacketsIn, Event::kCrossed, Event::kFramesOut})
+    state_.counters.Add(event);
 }
 
 Drop Translator::TranslateFrame(absl::Span<uint8_t> frame, const ChecksumRequest& checksum) {
@@ -96,15 +99,18 @@ Drop Translator::TranslateIpv6Frame(const EthernetInfo& info, absl::Span<uint8_t
   const NdVerdict verdict = ParseNeighborDiscovery(payload, &message);
   if (verdict == NdVerdict::kBad) return Drop::kMalformed;
   if (verdict == NdVerdict::kOther) return packets_.Ipv6FromEthernet(info, payload);
-  if (info.destination.IsGroup() && message.destination == kHelloGroup) return Drop::kHelloGroup;
+  if (info.destination.IsGroup() && message.destination == gateway::kHelloGroup)
+    return Drop::kHelloGroup;
   return nd_.FromEthernet(info, payload, message);
 }
 
 Drop Translator::TranslatePacket(const ipoib::Packet& packet) {
-  // While the link is down, the gateway's own address is unknown, so a looped packet of its own could not be recognized.
+  // While the link is down, the gateway's own address is unknown, so a looped packet of its own
+  // could not be recognized.
   if (!state_.output.link().has_value()) return Drop::kLinkDown;
   if (packet.source.has_value()) {
-    if (const Drop drop = state_.CheckStationAddress(*packet.source); drop != Drop::kNone) return drop;
+    if (const Drop drop = state_.CheckStationAddress(*packet.source); drop != Drop::kNone)
+      return drop;
   }
   switch (packet.type) {
     case IpoibType::kIpv4:
@@ -122,7 +128,8 @@ Drop Translator::TranslateIpv6Packet(const ipoib::Packet& packet) {
   NdMessage message;
   const NdVerdict verdict = ParseNeighborDiscovery(packet.payload, &message);
   if (verdict == NdVerdict::kBad) return Drop::kMalformed;
-  return verdict == NdVerdict::kGood ? nd_.FromIpoib(packet, message) : packets_.Ipv6FromIpoib(packet);
+  return verdict == NdVerdict::kGood ? nd_.FromIpoib(packet, message)
+                                     : packets_.Ipv6FromIpoib(packet);
 }
 
 void Translator::Settle(Drop drop) {
@@ -167,21 +174,26 @@ void Translator::AnnounceAll() {
   state_.stations.ForEachIp([&](const Station&, const IpAddr& ip, absl::Time heard, bool) {
     all.push_back({ip, true, heard});
   });
-  state_.neighbors.ForEach([&](const IpAddr& ip, MacAddr, absl::Time heard, bool) { all.push_back({ip, false, heard}); });
+  state_.neighbors.ForEach([&](const IpAddr& ip, MacAddr, absl::Time heard, bool) {
+    all.push_back({ip, false, heard});
+  });
   announcements_.Start(std::move(all));
 }
 
-// An address that moved to the other side may still be in both tables. Announce it for the side that was heard last.
+// An address that moved to the other side may still be in both tables. Announce it for the side
+// that was heard last.
 void Translator::Announce(const Announcement& announcement) {
   const IpAddr& ip = announcement.ip;
   const absl::Time here = state_.stations.IpHeard(ip), there = state_.neighbors.Heard(ip);
-  if (announcement.of_station ? here == absl::InfinitePast() || here < there : there == absl::InfinitePast() || there < here) {
+  if (announcement.of_station ? here == absl::InfinitePast() || here < there
+                              : there == absl::InfinitePast() || there < here) {
     return;
   }
   state_.counters.Add(Event::kAnnounced);
   const bool router = state_.IsRouter(ip);
-  announcement.of_station ? sender_.AnnounceToEthernet(ip, router, state_.stations.FindByIp(ip)->mac)
-                          : sender_.AnnounceToIpoib(ip, router);
+  announcement.of_station
+      ? sender_.AnnounceToEthernet(ip, router, state_.stations.FindByIp(ip)->mac)
+      : sender_.AnnounceToIpoib(ip, router);
 }
 
 void Translator::Tick() {
@@ -197,22 +209,25 @@ void Translator::Tick() {
       [this](const Solicitation& solicitation) { SolicitIpoib(solicitation); });
   state_.groups.Tick(state_.now);
   querier_.Tick(state_.now);
-  announcements_.Tick(state_.now, [this](const Announcement& announcement) { Announce(announcement); });
+  announcements_.Tick(state_.now,
+                      [this](const Announcement& announcement) { Announce(announcement); });
 }
 
 void Translator::SolicitIpoib(const Solicitation& solicitation) {
   if (state_.output.Obstacle() != Drop::kNone) return;
-  const Station* const at = solicitation.unicast ? state_.stations.FindByIp(solicitation.target) : nullptr;
-  if (at == nullptr && state_.ipoib_limiter.MaySolicit(solicitation.target, solicitation.sender_mac,
-                                                       SolicitationLimiter::Kind::kOwn, state_.now) != Drop::kNone) {
+  const Station* const at =
+      solicitation.unicast ? state_.stations.FindByIp(solicitation.target) : nullptr;
+  if (at == nullptr &&
+      state_.ipoib_limiter.MaySolicit(solicitation.target, solicitation.sender_mac,
+                                      SolicitationLimiter::Kind::kOwn, state_.now) != Drop::kNone) {
     return state_.counters.Add(Event::kSuppressed);
   }
   state_.counters.Add(Event::kAsks);
   sender_.SolicitIpoib(solicitation, at);
 }
 
-// A gateway that stands by does not hear hosts that talk to each other, because they revalidate by unicast. So entries do not
-// age while it stands by.
+// A gateway that stands by does not hear hosts that talk to each other, because they revalidate by
+// unicast. So entries do not age while it stands by.
 void Translator::Expire() {
   if (state_.now >= ages_from_) {
     state_.stations.Expire(state_.now);
@@ -224,10 +239,13 @@ void Translator::Expire() {
 }
 
 absl::Time Translator::NextDeadline() const {
-  const absl::Time next_ageing = std::max(ages_from_, std::min(state_.stations.NextExpiry(), state_.neighbors.NextExpiry()));
-  return std::min({next_ageing, state_.ipoib_limiter.NextExpiry(), state_.ethernet_limiter.NextExpiry(),
-                   state_.pending.NextExpiry(), state_.resolution.NextDeadline(), state_.liveness.NextDeadline(),
-                   state_.groups.NextDeadline(), querier_.NextDeadline(), announcements_.NextDeadline()});
+  const absl::Time next_ageing =
+      std::max(ages_from_, std::min(state_.stations.NextExpiry(), state_.neighbors.NextExpiry()));
+  return std::min({next_ageing, state_.ipoib_limiter.NextExpiry(),
+                   state_.ethernet_limiter.NextExpiry(), state_.pending.NextExpiry(),
+                   state_.resolution.NextDeadline(), state_.liveness.NextDeadline(),
+                   state_.groups.NextDeadline(), querier_.NextDeadline(),
+                   announcements_.NextDeadline()});
 }
 
 SavedTables Translator::Save() const {
@@ -239,20 +257,23 @@ SavedTables Translator::Save() const {
   for (SavedStation& station : saved.stations) {
     for (SavedIp& ip : station.ips) ip.router = state_.IsRouter(ip.ip);
   }
-  for (SavedNeighbor& neighbor : saved.neighbors) neighbor.ip.router = state_.IsRouter(neighbor.ip.ip);
+  for (SavedNeighbor& neighbor : saved.neighbors)
+    neighbor.ip.router = state_.IsRouter(neighbor.ip.ip);
   return saved;
 }
 
 void Translator::Restore(const SavedTables& saved) {
   state_.now = state_.clock->Now();
   state_.neighbors.Restore(saved.neighbors, state_.now);
-  state_.stations.Restore(saved.stations, state_.now, [this](MacAddr mac) { return state_.neighbors.HasMac(mac); });
+  state_.stations.Restore(saved.stations, state_.now,
+                          [this](MacAddr mac) { return state_.neighbors.HasMac(mac); });
   state_.ForgetBeyond();
   state_.on_link.Restore(saved, state_.now);
   const auto note = [this](const SavedIp& ip) {
     if (ip.router && ip.ip.is_ipv6()) state_.NoteRouter(ip.ip.ipv6(), true);
   };
-  for (const SavedStation& station : saved.stations) std::for_each(station.ips.begin(), station.ips.end(), note);
+  for (const SavedStation& station : saved.stations)
+    std::for_each(station.ips.begin(), station.ips.end(), note);
   for (const SavedNeighbor& neighbor : saved.neighbors) note(neighbor.ip);
   unannounced_ = true;
   AnnounceIfDue();
@@ -272,21 +293,23 @@ std::vector<NeighborRow> Translator::Dump() const {
   const absl::Time now = state_.clock->Now();
   std::vector<NeighborRow> rows;
   state_.stations.ForEachIp([&](const Station& station, const IpAddr& ip, absl::Time heard, bool) {
-    rows.push_back({ip, Side::kIpoib, station.mac, station.address(), station.id.ordinal, now - heard,
-                    StateOf(heard, state_.ipoib_limiter.IsSilent(ip, now))});
+    rows.push_back({ip, Side::kIpoib, station.mac, station.address(), station.id.ordinal,
+                    now - heard, StateOf(heard, state_.ipoib_limiter.IsSilent(ip, now))});
   });
   state_.neighbors.ForEach([&](const IpAddr& ip, MacAddr mac, absl::Time heard, bool) {
     rows.push_back({ip, Side::kEthernet, mac, state_.output.own(), 0, now - heard,
                     StateOf(heard, state_.ethernet_limiter.IsSilent(ip, now))});
   });
-  std::sort(rows.begin(), rows.end(),
-            [](const auto& a, const auto& b) { return std::tie(a.ip, a.side) < std::tie(b.ip, b.side); });
+  std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.ip, a.side) < std::tie(b.ip, b.side);
+  });
   return rows;
 }
 
 NeighborRow::State Translator::StateOf(absl::Time heard, bool silent) const {
   if (silent) return NeighborRow::State::kSilent;
-  return state_.clock->Now() - heard <= state_.options.alive_for ? NeighborRow::State::kReachable : NeighborRow::State::kStale;
+  return state_.clock->Now() - heard <= state_.options.alive_for ? NeighborRow::State::kReachable
+                                                                 : NeighborRow::State::kStale;
 }
 
 }  // namespace eoib::translation

@@ -1,6 +1,14 @@
-// Translator: translates between the frames of one VLAN of a VES and the packets of one IPoIB link, so that the hosts of both
-// sides share one IP subnet (README.md). It does no I/O: it sends to a Sink, reads the time from a Clock, and does later work
-// in Tick(). One thread. The caller saves the tables and elects the active gateway.
+// Translator: translates between the frames of one VLAN of a VES and the packets of one IPoIB link,
+// so that the hosts of both sides share one IP subnet (README.md). It does no I/O: it sends to a
+// Sink, reads the time from a Clock, and does later work in Tick(). The caller saves the tables and
+// elects the active gateway.
+//
+// Threads: one; in a GatewayPort its worker. The sink is called on it, and must not call back.
+// Bytes of a packet are valid during the call only.
+//
+// Invariants: the parts of the translation share the TranslationState, which the translator owns.
+// Each frame and packet crosses, or is dropped for one reason; a held one counts when that is known
+// (Settle).
 #ifndef EOIB_GATEWAY_TRANSLATION_TRANSLATOR_H_
 #define EOIB_GATEWAY_TRANSLATION_TRANSLATOR_H_
 
@@ -10,7 +18,7 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
-#include "gateway/ipoib/interface.h"
+#include "gateway/link/interface.h"
 #include "gateway/translation/announcements.h"
 #include "gateway/translation/arp_translation.h"
 #include "gateway/translation/counters.h"
@@ -49,30 +57,37 @@ class Translator {
  public:
   // `clock` and `sink` outlive it. Starts active, with the IPoIB link down.
   Translator(const Options& options, const Clock* clock, Sink* sink);
-  // Puts into effect what an operator may configure of `options`, except the MTU: limits of stations and neighbors, the rate of
-  // solicitations, prefixes, routers, the sources of ICMP errors, and whether it queries. The tables stay.
+  // Puts into effect what an operator may configure of `options`, except the MTU: limits of
+  // stations and neighbors, the rate of solicitations, prefixes, routers, the sources of ICMP
+  // errors, and whether it queries. The tables stay.
   void Change(const Options& options);
 
-  // Takes a frame of the VLAN, untagged, from the destination MAC on. Completes its checksum in place if `checksum` asks for
-  // it.
+  // Takes a frame of the VLAN, untagged, from the destination MAC on. Completes its checksum in
+  // place if `checksum` asks for it.
   void FromEthernet(absl::Span<uint8_t> frame, const ChecksumRequest& checksum);
-  // Takes a TCP or UDP super-frame of the VLAN as the IP packets that it stands for, with complete checksums. Their bytes may
-  // change. It counts as one frame, and what becomes of the first packet becomes of all.
+  // Takes a TCP or UDP super-frame of the VLAN as the IP packets that it stands for, with complete
+  // checksums. Their bytes may change. It counts as one frame, and what becomes of the first packet
+  // becomes of all.
   void SuperFrameFromEthernet(const EthernetInfo& info, NextPacket next);
   // Takes a packet of the link. Its bytes may change.
   void FromIpoib(const ipoib::Packet& packet);
 
-  // Counts a packet of the link that the caller has put behind the one before, in a frame that went to Ethernet.
+  // Counts a packet of the link that the caller has put behind the one before, in a frame that went
+  // to Ethernet.
   void CountJoined();
 
-  // Sets the state of the interface; call it first and after each change. If the gateway's own address has changed, it
-  // announces all hosts.
+  // Sets the state of the interface; call it first and after each change. If the gateway's own
+  // address has changed, it announces all hosts.
   void OnLinkState(const absl::optional<ipoib::LinkState>& link);
   void SetEthernetMtu(uint32_t mtu) { state_.output.SetEthernetMtu(mtu); }
-  // An inactive gateway learns and sends nothing. A gateway that becomes active announces all hosts.
+  // An inactive gateway learns and sends nothing. A gateway that becomes active announces all
+  // hosts.
   void SetActive(bool active);
-  // Sets the addresses of other gateways to this link, whose packets are no host's. Forgets stations at these addresses.
-  void SetOtherGateways(std::vector<IpoibAddress> gateways) { state_.SetOtherGateways(std::move(gateways)); }
+  // Sets the addresses of other gateways to this link, whose packets are no host's. Forgets
+  // stations at these addresses.
+  void SetOtherGateways(std::vector<IpoibAddress> gateways) {
+    state_.SetOtherGateways(std::move(gateways));
+  }
 
   // Call it at NextDeadline(). Each of the calls above may change that.
   void Tick();
@@ -81,11 +96,13 @@ class Translator {
   // The tables to keep over a restart, and a number that grows when stations or neighbors change.
   SavedTables Save() const;
   uint64_t changes() const { return state_.stations.changes() + state_.neighbors.changes(); }
-  // Restores saved tables. Call it before the first packet. The gateway announces the hosts as soon as the link is up.
+  // Restores saved tables. Call it before the first packet. The gateway announces the hosts as soon
+  // as the link is up.
   void Restore(const SavedTables& saved);
 
-  // Copies all state of `other` that decides over a packet, so that a trace can run a packet without changing `other`.
-  // Requires the same options, and that this one has had no packets. Ignore the sink's calls meanwhile.
+  // Copies all state of `other` that decides over a packet, so that a trace can run a packet
+  // without changing `other`. Requires the same options, and that this one has had no packets.
+  // Ignore the sink's calls meanwhile.
   void CopyFrom(const Translator& other);
 
   const Counters& counters() const { return state_.counters; }

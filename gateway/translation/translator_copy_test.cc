@@ -1,5 +1,6 @@
-// A translator with a copy of the state of another one treats the next packet like the other one, whatever that has seen: here
-// random packets of both sides, full tables, and links that go down and up. Imitation changes nothing in the other one.
+// A translator with a copy of the state of another one treats the next packet like the other one,
+// whatever that has seen: here random packets of both sides, full tables, and links that go down
+// and up. Imitation changes nothing in the other one.
 #include <algorithm>
 #include <random>
 #include <tuple>
@@ -44,17 +45,21 @@ void Feed(Input input, Translator* translator) {
 }
 
 auto Fields(const SinkForTest::Output& o) {
-  return std::make_tuple(o.kind, o.destination, o.source, o.to, ToMgid(o.group), o.beyond_link, o.type, o.payload);
+  return std::make_tuple(o.kind, o.destination, o.source, o.to, ToMgid(o.group), o.beyond_link,
+                         o.type, o.payload);
 }
 
 std::vector<uint64_t> Values(const Counters& counters) {
   std::vector<uint64_t> values;
-  for (size_t i = 0; i < counters.drops.kSize; ++i) values.push_back(counters[static_cast<Drop>(i)]);
-  for (size_t i = 0; i < counters.events.kSize; ++i) values.push_back(counters[static_cast<Event>(i)]);
+  for (size_t i = 0; i < counters.drops.kSize; ++i)
+    values.push_back(counters[static_cast<Drop>(i)]);
+  for (size_t i = 0; i < counters.events.kSize; ++i)
+    values.push_back(counters[static_cast<Event>(i)]);
   return values;
 }
 
-std::vector<uint64_t> Difference(const std::vector<uint64_t>& after, const std::vector<uint64_t>& before) {
+std::vector<uint64_t> Difference(const std::vector<uint64_t>& after,
+                                 const std::vector<uint64_t>& before) {
   std::vector<uint64_t> difference(after.size());
   std::transform(after.begin(), after.end(), before.begin(), difference.begin(), std::minus<>());
   return difference;
@@ -72,7 +77,8 @@ class TranslatorCopyTest : public TranslatorTest, public testing::WithParamInter
     const int n = Host();
     const bool answers = operation == ArpOperation::kReply;
     const MacAddr to = answers ? PeerMac(Host()) : MacAddr::Broadcast();
-    const EthernetArp arp{operation, HostMac(n), Below(8) == 0 ? Ipv4Addr() : HostIp(n), answers ? to : MacAddr(), AnyIp()};
+    const EthernetArp arp{operation, HostMac(n), Below(8) == 0 ? Ipv4Addr() : HostIp(n),
+                          answers ? to : MacAddr(), AnyIp()};
     return {true, {}, Frame(to, HostMac(n), kEtherTypeArp, ArpBytes(arp)), {}, false};
   }
   Input IpoibArpOf(ArpOperation operation) {
@@ -80,19 +86,26 @@ class TranslatorCopyTest : public TranslatorTest, public testing::WithParamInter
     const bool answers = operation == ArpOperation::kReply;
     IpoibAddress from = PeerAddr(n);
     if (Below(8) == 0) from = {Qpn(from.qpn().value() + 0x100), from.gid()};
-    const IpoibArp arp{operation, from, PeerIp(n), answers ? kLinkForTest.own : IpoibAddress(), AnyIp()};
+    const IpoibArp arp{operation, from, PeerIp(n), answers ? kLinkForTest.own : IpoibAddress(),
+                       AnyIp()};
     return {false, IpoibType::kArp, ArpBytes(arp), from, !answers};
   }
   Input EthernetPacket() {
     const int n = Host();
     const size_t size = Below(3) == 0 ? 2040 : 8;
     const bool ipv6 = Below(3) == 0;
-    const Bytes packet = ipv6 ? Udp6(HostIp6(n), PeerIp6(Host()), size) : Udp4(HostIp(n), PeerIp(Host()), size);
-    return {true, {}, Frame(PeerMac(Host()), HostMac(n), ipv6 ? kEtherTypeIpv6 : kEtherTypeIpv4, packet), {}, false};
+    const Bytes packet =
+        ipv6 ? Udp6(HostIp6(n), PeerIp6(Host()), size) : Udp4(HostIp(n), PeerIp(Host()), size);
+    return {true,
+            {},
+            Frame(PeerMac(Host()), HostMac(n), ipv6 ? kEtherTypeIpv6 : kEtherTypeIpv4, packet),
+            {},
+            false};
   }
   Input IpoibPacket() {
     const int n = Host();
-    const Bytes packet = Below(4) == 0 ? Udp4(PeerIp(n), Ip4("8.8.8.8")) : Udp4(PeerIp(n), HostIp(Host()), Below(2) * 1490u);
+    const Bytes packet = Below(4) == 0 ? Udp4(PeerIp(n), Ip4("8.8.8.8"))
+                                       : Udp4(PeerIp(n), HostIp(Host()), Below(2) * 1490u);
     const auto source = Below(4) == 0 ? absl::nullopt : absl::make_optional(PeerAddr(n));
     return {false, IpoibType::kIpv4, packet, source, false};
   }
@@ -115,7 +128,8 @@ class TranslatorCopyTest : public TranslatorTest, public testing::WithParamInter
     const auto last = static_cast<uint8_t>(group.value());
     const Bytes igmp = {0x12, 0, 0, 0, 0xef, 1, 2, last};
     std::copy(igmp.begin(), igmp.end(), packet.begin() + 20);
-    WriteWire(be16(static_cast<uint16_t>(~OnesComplementSum(absl::MakeConstSpan(igmp), 0))), &packet[22]);
+    WriteWire(be16(static_cast<uint16_t>(~OnesComplementSum(absl::MakeConstSpan(igmp), 0))),
+              &packet[22]);
     WriteWire(be16(0), &packet[10]);
     const uint32_t header = OnesComplementSum(absl::MakeConstSpan(packet).first(20), 0);
     WriteWire(be16(static_cast<uint16_t>(~header)), &packet[10]);
@@ -124,7 +138,8 @@ class TranslatorCopyTest : public TranslatorTest, public testing::WithParamInter
   // One of the gateway's own frames comes back.
   Input Loop() {
     const MacAddr own = translator_.state().own_mac;
-    return {true, {}, Frame(PeerMac(1), own, kEtherTypeIpv4, Udp4(HostIp(1), PeerIp(1))), {}, false};
+    return {
+        true, {}, Frame(PeerMac(1), own, kEtherTypeIpv4, Udp4(HostIp(1), PeerIp(1))), {}, false};
   }
   Input Any() {
     switch (Below(10)) {
@@ -163,7 +178,8 @@ class TranslatorCopyTest : public TranslatorTest, public testing::WithParamInter
       case 3:
         return translator_.SetActive(Below(3) != 0);
       case 4:
-        return translator_.SetOtherGateways(Below(2) == 0 ? std::vector<IpoibAddress>() : std::vector{PeerAddr(1)});
+        return translator_.SetOtherGateways(Below(2) == 0 ? std::vector<IpoibAddress>()
+                                                          : std::vector{PeerAddr(1)});
       case 5:
         return translator_.SetEthernetMtu(Below(2) == 0 ? 1500 : 9000);
       case 6:
@@ -198,23 +214,26 @@ TEST_P(TranslatorCopyTest, TreatsPacketsAsTheOriginal) {
     const SavedTables tables = translator_.Save();
     const std::vector<uint64_t> before = Values(translator_.counters());
     const auto [outputs, counted] = Try(input);
-    ASSERT_TRUE(translator_.Save() == tables && Values(translator_.counters()) == before) << "asking changed something";
+    ASSERT_TRUE(translator_.Save() == tables && Values(translator_.counters()) == before)
+        << "asking changed something";
     sink_.Take();
     Feed(input, &translator_);
     const std::vector<SinkForTest::Output> real = sink_.Take();
     ASSERT_EQ(counted, Difference(Values(translator_.counters()), before)) << "step " << step;
     ASSERT_EQ(trial_.listening.size(), sink_.listening.size()) << "step " << step;
     ASSERT_EQ(outputs.size(), real.size()) << "step " << step;
-    for (size_t i = 0; i < real.size(); ++i) ASSERT_TRUE(Fields(outputs[i]) == Fields(real[i])) << "step " << step;
+    for (size_t i = 0; i < real.size(); ++i)
+      ASSERT_TRUE(Fields(outputs[i]) == Fields(real[i])) << "step " << step;
     sent += real.size();
   }
   EXPECT_GT((*this)[Event::kCrossed], 100u) << "or the test shows little";
   EXPECT_GT(sent, 100u);
-  for (const Drop drop :
-       {Drop::kSilentTarget, Drop::kThrottled, Drop::kStandby, Drop::kTooBig, Drop::kUnknownStation, Drop::kLoop}) {
+  for (const Drop drop : {Drop::kSilentTarget, Drop::kThrottled, Drop::kStandby, Drop::kTooBig,
+                          Drop::kUnknownStation, Drop::kLoop}) {
     EXPECT_GT((*this)[drop], 0u) << InfoOf(drop).label;
   }
-  for (const Event event : {Event::kTooBigLimited, Event::kListenLimited, Event::kFragmented, Event::kEvicted}) {
+  for (const Event event :
+       {Event::kTooBigLimited, Event::kListenLimited, Event::kFragmented, Event::kEvicted}) {
     EXPECT_GT((*this)[event], 0u) << InfoOf(event).label;
   }
 }

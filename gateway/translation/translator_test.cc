@@ -20,11 +20,15 @@ class GatewayTest : public TranslatorTest {
 TEST_F(GatewayTest, UnicastAllocatesNothing) {
   class Nothing final : public Sink {
    public:
-    void ToEthernet(MacAddr, MacAddr, uint16_t, absl::Span<const uint8_t> payload) override { bytes = payload.data(), ++count; }
+    void ToEthernet(MacAddr, MacAddr, uint16_t, absl::Span<const uint8_t> payload) override {
+      bytes = payload.data(), ++count;
+    }
     void ToIpoib(IpoibType, absl::Span<const uint8_t> payload, const IpoibAddress&) override {
       bytes = payload.data(), ++count;
     }
-    void ToIpoibGroup(IpoibType, absl::Span<const uint8_t>, const IpoibGroup&, bool) override { ++count; }
+    void ToIpoibGroup(IpoibType, absl::Span<const uint8_t>, const IpoibGroup&, bool) override {
+      ++count;
+    }
     void Listen(const IpoibGroup&) override {}
     void Unlisten(const IpoibGroup&) override {}
     const uint8_t* bytes = nullptr;
@@ -32,9 +36,11 @@ TEST_F(GatewayTest, UnicastAllocatesNothing) {
   } sink;
   Translator translator(Options(), &clock_, &sink);
   translator.OnLinkState(kLinkForTest);
-  Bytes host_arp = Frame(MacAddr::Broadcast(), HostMac(1), kEtherTypeArp,
-                         ArpBytes(EthernetArp{ArpOperation::kRequest, HostMac(1), HostIp(1), MacAddr(), HostIp(1)}));
-  Bytes peer_arp = ArpBytes(IpoibArp{ArpOperation::kRequest, PeerAddr(1), PeerIp(1), IpoibAddress(), PeerIp(1)});
+  Bytes host_arp = Frame(
+      MacAddr::Broadcast(), HostMac(1), kEtherTypeArp,
+      ArpBytes(EthernetArp{ArpOperation::kRequest, HostMac(1), HostIp(1), MacAddr(), HostIp(1)}));
+  Bytes peer_arp =
+      ArpBytes(IpoibArp{ArpOperation::kRequest, PeerAddr(1), PeerIp(1), IpoibAddress(), PeerIp(1)});
   translator.FromEthernet(absl::MakeSpan(host_arp), {});
   translator.FromIpoib({IpoibType::kArp, absl::MakeSpan(peer_arp), PeerAddr(1), true});
   Bytes frame = Frame(PeerMac(1), HostMac(1), kEtherTypeIpv4, Udp4(HostIp(1), PeerIp(1), 100));
@@ -76,8 +82,10 @@ TEST_F(GatewayTest, StationBackWithAnotherQpnIsReachedWithinThreeSeconds) {
         if (ask.kind != OutputKind::kGroup) continue;  // to the old queue pair
         EXPECT_EQ(arp->sender_ip, HostIp(1));
         EXPECT_EQ(arp->sender, kLinkForTest.own);
-        FromIpoib(IpoibType::kArp, ArpBytes(IpoibArp{ArpOperation::kReply, after, PeerIp(1), kLinkForTest.own, HostIp(1)}),
-                  after, false);
+        FromIpoib(
+            IpoibType::kArp,
+            ArpBytes(IpoibArp{ArpOperation::kReply, after, PeerIp(1), kLinkForTest.own, HostIp(1)}),
+            after, false);
         reached = true;
       }
     }
@@ -109,7 +117,9 @@ TEST_F(GatewayTest, OneWayTrafficSolicitsOneHostOnly) {
     for (const auto& ask : SolicitationLimiter()) {
       ++asks;
       EXPECT_EQ(ask.kind, OutputKind::kPacket) << "it answers where it was";
-      FromIpoib(IpoibType::kArp, ArpBytes(IpoibArp{ArpOperation::kReply, PeerAddr(1), PeerIp(1), kLinkForTest.own, HostIp(1)}),
+      FromIpoib(IpoibType::kArp,
+                ArpBytes(IpoibArp{ArpOperation::kReply, PeerAddr(1), PeerIp(1), kLinkForTest.own,
+                                  HostIp(1)}),
                 PeerAddr(1), false);
       sink_.Take();
     }
@@ -179,8 +189,9 @@ TEST_F(GatewayTest, SolicitsAnUnknownNeighborWhilePacketsWait) {
             (EthernetArp{ArpOperation::kRequest, PeerMac(1), PeerIp(1), MacAddr(), HostIp(1)}));
   Advance(absl::Milliseconds(1500));
   EXPECT_EQ(SolicitationLimiter().size(), 1u) << "again";
-  FromEthernet(Frame(PeerMac(1), HostMac(1), kEtherTypeArp,
-                     ArpBytes(EthernetArp{ArpOperation::kReply, HostMac(1), HostIp(1), PeerMac(1), PeerIp(1)})));
+  FromEthernet(Frame(
+      PeerMac(1), HostMac(1), kEtherTypeArp,
+      ArpBytes(EthernetArp{ArpOperation::kReply, HostMac(1), HostIp(1), PeerMac(1), PeerIp(1)})));
   std::vector<size_t> sizes;
   for (const auto& out : sink_.Take()) {
     if (out.type == kEtherTypeIpv4) sizes.push_back(out.payload.size() - kUdp4HeadersSize);
@@ -221,7 +232,8 @@ class RouterTest : public GatewayTest {
     options.routers = {HostIp(9)};
     return options;
   }
-  explicit RouterTest(std::vector<Prefix> prefixes = {{HostIp(0), 24}}) : GatewayTest(With(std::move(prefixes))) {}
+  explicit RouterTest(std::vector<Prefix> prefixes = {{HostIp(0), 24}})
+      : GatewayTest(With(std::move(prefixes))) {}
   void TheRouterSpeaks() {
     HostAsks(9, HostIp(9));
     sink_.Take();
@@ -235,7 +247,8 @@ TEST_F(RouterTest, HostsBeyondTheLinkAreBehindIt) {
   auto outputs = sink_.Take();
   ASSERT_EQ(outputs.size(), 1u);
   EXPECT_EQ(outputs[0].destination, HostMac(9));
-  // In the other direction: the source is not on this link, and no station is solicited on its behalf.
+  // In the other direction: the source is not on this link, and no station is solicited on its
+  // behalf.
   FromEthernet(Frame(PeerMac(1), HostMac(9), kEtherTypeIpv4, Udp4(Ip4("192.0.2.1"), PeerIp(1))));
   outputs = sink_.Take();
   ASSERT_EQ(outputs.size(), 1u);
@@ -244,18 +257,22 @@ TEST_F(RouterTest, HostsBeyondTheLinkAreBehindIt) {
   EXPECT_EQ(SolicitationLimiter().size(), 0u) << "IPv6 has no prefix here: tried as a neighbour";
 }
 
-// A host that claims an address beyond the link gets none of its traffic, nor keeps it from the router.
+// A host that claims an address beyond the link gets none of its traffic, nor keeps it from the
+// router.
 TEST_F(RouterTest, ClaimsOfAddressesBeyondTheLinkDoNothing) {
   Introduce(1, 1);
   Introduce(2, 2);
   TheRouterSpeaks();
   const Ipv4Addr remote = Ip4("192.0.2.1");
   HostClaims(2, remote);
-  FromEthernet(Frame(PeerMac(1), HostMac(2), kEtherTypeArp,
-                     ArpBytes(EthernetArp{ArpOperation::kReply, HostMac(2), remote, PeerMac(1), PeerIp(1)})));
+  FromEthernet(Frame(
+      PeerMac(1), HostMac(2), kEtherTypeArp,
+      ArpBytes(EthernetArp{ArpOperation::kReply, HostMac(2), remote, PeerMac(1), PeerIp(1)})));
   PeerClaims(2, remote);
-  FromIpoib(IpoibType::kArp, ArpBytes(IpoibArp{ArpOperation::kReply, PeerAddr(2), remote, kLinkForTest.own, HostIp(1)}),
-            PeerAddr(2), false);
+  FromIpoib(
+      IpoibType::kArp,
+      ArpBytes(IpoibArp{ArpOperation::kReply, PeerAddr(2), remote, kLinkForTest.own, HostIp(1)}),
+      PeerAddr(2), false);
   EXPECT_EQ((*this)[Event::kIgnoredClaims], 4u);
   EXPECT_EQ(translator_.state().neighbors.Find(remote), absl::nullopt);
   sink_.Take();
@@ -263,7 +280,8 @@ TEST_F(RouterTest, ClaimsOfAddressesBeyondTheLinkDoNothing) {
   const auto outputs = sink_.Take();
   ASSERT_EQ(outputs.size(), 1u);
   EXPECT_EQ(outputs[0].destination, HostMac(9));
-  EXPECT_NE(translator_.state().stations.FindByAddress(PeerAddr(2)), nullptr) << "the station itself is known";
+  EXPECT_NE(translator_.state().stations.FindByAddress(PeerAddr(2)), nullptr)
+      << "the station itself is known";
 }
 
 // Link-local addresses are on each link, and the other family has no prefix here.
@@ -307,7 +325,8 @@ TEST_F(RouterTest, SolicitsTheRouterItself) {
   EXPECT_EQ(ParseEthernetArp(asks[0].payload)->target_ip, HostIp(9));
   HostAsks(9, HostIp(9));
   bool sent = false;
-  for (const auto& out : sink_.Take()) sent |= out.type == kEtherTypeIpv4 && out.destination == HostMac(9);
+  for (const auto& out : sink_.Take())
+    sent |= out.type == kEtherTypeIpv4 && out.destination == HostMac(9);
   EXPECT_TRUE(sent);
 }
 
@@ -337,7 +356,8 @@ TEST_F(RouterWithoutPrefixTest, IsTriedAfterTheHostItself) {
   }
 }
 
-// Each side scans ten thousand addresses: the other side sees few solicitations, and other hosts are not disturbed.
+// Each side scans ten thousand addresses: the other side sees few solicitations, and other hosts
+// are not disturbed.
 TEST_F(GatewayTest, ScansAreNoStorms) {
   for (const bool from_ethernet : {true, false}) {
     Introduce(1, 1);
@@ -393,15 +413,15 @@ TEST_F(GatewayTest, SolicitationsForASilentTargetBackOff) {
 }
 
 TEST_F(GatewayTest, ListensWhereOthersReport) {
-  EXPECT_EQ(sink_.listening.size(), 6u);
+  EXPECT_EQ(sink_.listening.size(), 15u);
   EXPECT_TRUE(sink_.listening.contains(ToMgid(*GroupOf(kLinkForTest.link, Ip4("224.0.0.22")))));
   EXPECT_TRUE(sink_.listening.contains(ToMgid(*GroupOf(kLinkForTest.link, Ip6("ff02::2")))));
   Introduce(1, 1);
-  EXPECT_EQ(sink_.listening.size(), 7u);
+  EXPECT_EQ(sink_.listening.size(), 16u);
   auto link = kLinkForTest;
   link.link.scope = MulticastScope(5);
   translator_.OnLinkState(link);
-  EXPECT_EQ(sink_.listening.size(), 7u);
+  EXPECT_EQ(sink_.listening.size(), 16u);
   for (const auto& [mgid, group] : sink_.listening) EXPECT_EQ(group.link, link.link);
 }
 
@@ -422,7 +442,8 @@ TEST_F(GatewayTest, Dump) {
   EXPECT_EQ(rows[2].ipoib, PeerAddr(1));
 }
 
-// The gateway's own solicitations go unanswered meanwhile; their back-off must not delay the station's return.
+// The gateway's own solicitations go unanswered meanwhile; their back-off must not delay the
+// station's return.
 TEST_F(GatewayTest, AStationThatWasAwayForLongIsReachedByABroadcast) {
   HostAsks(1, HostIp(1));
   PeerAsks(1, PeerIp(1));
@@ -437,8 +458,9 @@ TEST_F(GatewayTest, AStationThatWasAwayForLongIsReachedByABroadcast) {
   }
   ASSERT_GE(sink_.Count(OutputKind::kGroup), 1u);
   const IpoibAddress back(Qpn(0x4711), PeerAddr(1).gid());
-  FromIpoib(IpoibType::kArp, ArpBytes(IpoibArp{ArpOperation::kReply, back, PeerIp(1), kLinkForTest.own, HostIp(1)}), back,
-            false);
+  FromIpoib(IpoibType::kArp,
+            ArpBytes(IpoibArp{ArpOperation::kReply, back, PeerIp(1), kLinkForTest.own, HostIp(1)}),
+            back, false);
   sink_.outputs.clear();
   HostSends(1, 1, Udp4(HostIp(1), PeerIp(1)));
   ASSERT_EQ(sink_.outputs.size(), 1u);
@@ -450,7 +472,9 @@ TEST_F(GatewayTest, QueriesGroupsWithoutAnotherQuerier) {
   Translator translator(Options(), &clock_, &sink);
   translator.OnLinkState(kLinkForTest);
   const auto run = [&](absl::Duration by) {
-    for (const absl::Time end = clock_.Now() + by; clock_.Now() < end; clock_.Advance(absl::Seconds(1))) translator.Tick();
+    for (const absl::Time end = clock_.Now() + by; clock_.Now() < end;
+         clock_.Advance(absl::Seconds(1)))
+      translator.Tick();
     return sink.Take();
   };
   const auto first = run(absl::Seconds(1));
@@ -465,7 +489,8 @@ TEST_F(GatewayTest, QueriesGroupsWithoutAnotherQuerier) {
   IgmpQueryBuffer query;
   BuildQuery(HostIp(1), Ipv4Addr(), {}, &query);
   for (int i = 0; i < 4; ++i) {
-    Bytes frame = Frame(GroupMac(Ip4("224.0.0.1")), HostMac(1), kEtherTypeIpv4, Bytes(query.begin(), query.end()));
+    Bytes frame = Frame(GroupMac(Ip4("224.0.0.1")), HostMac(1), kEtherTypeIpv4,
+                        Bytes(query.begin(), query.end()));
     translator.FromEthernet(absl::MakeSpan(frame), {});
     sink.Take();
     for (const auto& out : run(absl::Seconds(125))) EXPECT_EQ(out.type, kEtherTypeIpv6);
@@ -473,7 +498,8 @@ TEST_F(GatewayTest, QueriesGroupsWithoutAnotherQuerier) {
   // It is gone (RFC 3376 §8.5).
   for (const auto& out : run(absl::Seconds(129))) EXPECT_EQ(out.type, kEtherTypeIpv6);
   const auto late = run(absl::Seconds(2));
-  EXPECT_TRUE(std::any_of(late.begin(), late.end(), [](const auto& out) { return out.type == kEtherTypeIpv4; }));
+  EXPECT_TRUE(std::any_of(late.begin(), late.end(),
+                          [](const auto& out) { return out.type == kEtherTypeIpv4; }));
 }
 
 // A query that only some hosts hear does not end the gateway's own.
@@ -488,8 +514,10 @@ TEST_F(GatewayTest, QueriesGroupsAfterAQueryToOneHost) {
   for (int second = 0; second < 500; ++second, clock_.Advance(absl::Seconds(1))) {
     translator.Tick();
     for (const auto& out : sink.Take()) queries += out.type == kEtherTypeIpv4;
-    Bytes one = Frame(PeerMac(1), HostMac(1), kEtherTypeIpv4, Bytes(general.begin(), general.end()));
-    Bytes group = Frame(GroupMac(Ip4("239.1.2.3")), HostMac(1), kEtherTypeIpv4, Bytes(specific.begin(), specific.end()));
+    Bytes one =
+        Frame(PeerMac(1), HostMac(1), kEtherTypeIpv4, Bytes(general.begin(), general.end()));
+    Bytes group = Frame(GroupMac(Ip4("239.1.2.3")), HostMac(1), kEtherTypeIpv4,
+                        Bytes(specific.begin(), specific.end()));
     translator.FromEthernet(absl::MakeSpan(one), {});
     translator.FromEthernet(absl::MakeSpan(group), {});
     sink.Take();
@@ -505,12 +533,14 @@ TEST_F(GatewayTest, QueriesGroupsAtOnceWhenItBecomesActive) {
   translator.OnLinkState(kLinkForTest);
   IgmpQueryBuffer query;
   BuildQuery(HostIp(1), Ipv4Addr(), {}, &query);
-  Bytes frame = Frame(GroupMac(Ip4("224.0.0.1")), HostMac(1), kEtherTypeIpv4, Bytes(query.begin(), query.end()));
+  Bytes frame = Frame(GroupMac(Ip4("224.0.0.1")), HostMac(1), kEtherTypeIpv4,
+                      Bytes(query.begin(), query.end()));
   translator.FromEthernet(absl::MakeSpan(frame), {});
   translator.SetActive(true);
   for (int second = 0; second < 40; ++second, clock_.Advance(absl::Seconds(1))) translator.Tick();
   const auto is_igmp = [](const auto& out) { return out.type == kEtherTypeIpv4; };
-  EXPECT_EQ(std::count_if(sink.outputs.begin(), sink.outputs.end(), is_igmp), 2) << "at once and soon again (§8.6, §8.7)";
+  EXPECT_EQ(std::count_if(sink.outputs.begin(), sink.outputs.end(), is_igmp), 2)
+      << "at once and soon again (§8.6, §8.7)";
 }
 
 }  // namespace

@@ -29,14 +29,17 @@ Bytes MakeNeighborAdvertisement(MacAddr station, Vid vid, const Ipv6Addr& ip) {
 
 }  // namespace
 
-std::vector<Bytes> MakeStationAdverts(MacAddr station, Vid vid, absl::Span<const IpAddr> addresses) {
+std::vector<Bytes> MakeStationAdverts(MacAddr station, Vid vid,
+                                      absl::Span<const IpAddr> addresses) {
   if (addresses.empty()) {
-    return {MakeArp(station, vid, kEtherTypeRarp, {ArpOperation::kReverseRequest, station, Ipv4Addr(), station, Ipv4Addr()})};
+    return {MakeArp(station, vid, kEtherTypeRarp,
+                    {ArpOperation::kReverseRequest, station, Ipv4Addr(), station, Ipv4Addr()})};
   }
   std::vector<Bytes> frames;
   for (const IpAddr& ip : addresses) {
     frames.push_back(
-        ip.is_ipv4() ? MakeArp(station, vid, kEtherTypeArp, {ArpOperation::kRequest, station, ip.ipv4(), MacAddr(), ip.ipv4()})
+        ip.is_ipv4() ? MakeArp(station, vid, kEtherTypeArp,
+                               {ArpOperation::kRequest, station, ip.ipv4(), MacAddr(), ip.ipv4()})
                      : MakeNeighborAdvertisement(station, vid, ip.ipv6()));
   }
   return frames;

@@ -1,4 +1,5 @@
-// The frames that tell a physical network, after a failover, on which port a station of the VES is now.
+// The frames that tell a physical network, after a failover, on which port a station of the VES is
+// now.
 #ifndef EOIB_GATEWAY_UPLINK_STATION_ADVERTS_H_
 #define EOIB_GATEWAY_UPLINK_STATION_ADVERTS_H_
 
@@ -12,9 +13,11 @@
 
 namespace eoib::gateway {
 
-// Frames from `station` in VLAN `vid` of the wire. For each address that it has a gratuitous ARP (RFC 5227 §3) or an
-// unsolicited advertisement (RFC 4861 §7.2.6); without one a reverse ARP request, which any bridge learns from.
-std::vector<std::vector<uint8_t>> MakeStationAdverts(MacAddr station, Vid vid, absl::Span<const IpAddr> addresses);
+// Frames from `station` in VLAN `vid` of the wire. For each address that it has a gratuitous ARP
+// (RFC 5227 §3) or an unsolicited advertisement (RFC 4861 §7.2.6); without one a reverse ARP
+// request, which any bridge learns from.
+std::vector<std::vector<uint8_t>> MakeStationAdverts(MacAddr station, Vid vid,
+                                                     absl::Span<const IpAddr> addresses);
 
 }  // namespace eoib::gateway
 

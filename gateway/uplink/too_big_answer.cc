@@ -9,7 +9,8 @@
 
 namespace eoib::gateway {
 
-std::vector<uint8_t> TooBigAnswer::For(absl::Span<const uint8_t> frame, size_t mtu, absl::Time now) {
+std::vector<uint8_t> TooBigAnswer::For(absl::Span<const uint8_t> frame, size_t mtu,
+                                       absl::Time now) {
   EthernetInfo ethernet;
   if (ParseEthernet(frame, &ethernet) != DropReason::kNone) return {};
   if (ethernet.destination.IsGroup() || ethernet.source.IsGroup()) return {};
@@ -18,10 +19,13 @@ std::vector<uint8_t> TooBigAnswer::For(absl::Span<const uint8_t> frame, size_t m
   absl::Span<const uint8_t> error;
   if (ethernet.ethertype == kEtherTypeIpv4) {
     const absl::optional<Ipv4Packet> packet = ParseIpv4Packet(bytes);
-    if (packet) error = BuildFragmentationNeeded(*packet, mtu, sources_.ipv4.value_or(packet->destination), &buffer);
+    if (packet)
+      error = BuildFragmentationNeeded(*packet, mtu, sources_.ipv4.value_or(packet->destination),
+                                       &buffer);
   } else if (ethernet.ethertype == kEtherTypeIpv6) {
     const absl::optional<Ipv6Packet> packet = ParseIpv6Packet(bytes);
-    if (packet) error = BuildPacketTooBig(*packet, mtu, sources_.ipv6.value_or(packet->destination), &buffer);
+    if (packet)
+      error = BuildPacketTooBig(*packet, mtu, sources_.ipv6.value_or(packet->destination), &buffer);
   }
   if (error.empty()) return {};
   if (!budget_.Take(now)) {

@@ -24,15 +24,17 @@ class TooBigAnswer {
     absl::optional<Ipv6Addr> ipv6;
   };
 
-  // `own` is the Ethernet source of the errors: the switch does not know behind which port the packet's destination is.
+  // `own` is the Ethernet source of the errors: the switch does not know behind which port the
+  // packet's destination is.
   TooBigAnswer(const Sources& sources, MacAddr own, absl::Time now)
       : sources_(sources), own_(own), budget_(kPerSecond, kBurst, now) {}
 
   void SetSources(const Sources& sources) { sources_ = sources; }
 
-  // The frame to send back for `frame`, whose IP packet is larger than `mtu`: "fragmentation needed" (also for a packet without
-  // "don't fragment": a switch makes no fragments, and its sender can) or "packet too big". It has the tag of the frame. Empty
-  // if there must be none: no IP, a group address, a later fragment, or too many errors lately.
+  // The frame to send back for `frame`, whose IP packet is larger than `mtu`: "fragmentation
+  // needed" (also for a packet without "don't fragment": a switch makes no fragments, and its
+  // sender can) or "packet too big". It has the tag of the frame. Empty if there must be none: no
+  // IP, a group address, a later fragment, or too many errors lately.
   std::vector<uint8_t> For(absl::Span<const uint8_t> frame, size_t mtu, absl::Time now);
 
   uint64_t sent() const { return sent_; }

@@ -22,7 +22,8 @@ std::vector<uint8_t> Large(SuperFrameShape shape = {.udp = true, .payload = 3000
 TEST(TooBigAnswerTest, GoesBackToTheSenderWithItsTag) {
   TooBigAnswer answers({}, kOwn, kNow);
   for (const bool ipv6 : {false, true}) {
-    const std::vector<uint8_t> frame = Large({.ipv6 = ipv6, .udp = true, .vid = 20, .payload = 3000});
+    const std::vector<uint8_t> frame =
+        Large({.ipv6 = ipv6, .udp = true, .vid = 20, .payload = 3000});
     const std::vector<uint8_t> answer = answers.For(frame, 1500, kNow);
     EthernetInfo asked, told;
     ASSERT_EQ(ParseEthernet(frame, &asked), DropReason::kNone);
@@ -41,7 +42,8 @@ TEST(TooBigAnswerTest, GoesBackToTheSenderWithItsTag) {
 TEST(TooBigAnswerTest, HasTheConfiguredSource) {
   TooBigAnswer answers({Ipv4Addr(0x0a0000fa), absl::nullopt}, kOwn, kNow);
   const std::vector<uint8_t> answer = answers.For(Large(), 1500, kNow);
-  EXPECT_EQ(ParseIpv4Packet(absl::MakeConstSpan(answer).subspan(kEthernetHeaderSize))->source, Ipv4Addr(0x0a0000fa));
+  EXPECT_EQ(ParseIpv4Packet(absl::MakeConstSpan(answer).subspan(kEthernetHeaderSize))->source,
+            Ipv4Addr(0x0a0000fa));
 }
 
 TEST(TooBigAnswerTest, RefusesGroupsAndOtherProtocols) {
@@ -50,7 +52,8 @@ TEST(TooBigAnswerTest, RefusesGroupsAndOtherProtocols) {
   group[0] |= 1;
   other[12] = 0x88, other[13] = 0xb6;
   cut.resize(100);
-  for (const auto& frame : {group, other, cut, std::vector<uint8_t>(10)}) EXPECT_TRUE(answers.For(frame, 1500, kNow).empty());
+  for (const auto& frame : {group, other, cut, std::vector<uint8_t>(10)})
+    EXPECT_TRUE(answers.For(frame, 1500, kNow).empty());
 }
 
 TEST(TooBigAnswerTest, LimitsTheRate) {

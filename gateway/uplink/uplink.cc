@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
-#include "control/ves.h"
+#include "control/ves/ves.h"
 #include "gateway/uplink/station_adverts.h"
 #include "vswitch/base/ethertype.h"
 
@@ -48,34 +48,37 @@ absl::StatusOr<std::vector<Uplink*>> Uplinks::Find(absl::string_view name) const
   std::copy_if(all_.begin(), all_.end(), std::back_inserter(found),
                [name](const Uplink* uplink) { return name.empty() || uplink->name() == name; });
   if (!found.empty() || name.empty()) return found;
-  const auto append_name = [](std::string* out, const Uplink* uplink) { absl::StrAppend(out, uplink->name()); };
-  return absl::NotFoundError(absl::StrCat("no uplink \"", name, "\"; there is: ", absl::StrJoin(all_, ", ", append_name)));
+  const auto append_name = [](std::string* out, const Uplink* uplink) {
+    absl::StrAppend(out, uplink->name());
+  };
+  return absl::NotFoundError(
+      absl::StrCat("no uplink \"", name, "\"; there is: ", absl::StrJoin(all_, ", ", append_name)));
 }
 
-Uplink::Uplink(const UplinkConfig& config, MacAddr own, PKey ves, const Context& context, WireSocket wire)
+Uplink::Uplink(const UplinkConfig& config, MacAddr own, const Context& context, WireSocket wire)
     : config_(config),
       own_mac_(own),
-      ves_(ves),
       hello_vid_(HelloVid(config.vlans)),
       context_(context),
       wire_(std::move(wire)),
       // The time of day, so that a restarted gateway goes on with larger numbers.
-      election_({ves, config.name, config.priority, config.vlans.vlans(), static_cast<uint64_t>(absl::GetCurrentTimeNanos())}),
+      election_({config.ves_pkey, config.name, config.priority, config.vlans.vlans(),
+                 static_cast<uint64_t>(absl::GetCurrentTimeNanos())}),
       changes_log_(context.clock, 10, absl::Seconds(1)) {
   context_.registry->Add(this);
-  context_.fabric->AddCaptureTarget(this);
 }
 
 Uplink::~Uplink() {
-  context_.fabric->RemoveCaptureTarget(this);
   context_.registry->Remove(this);
   context_.loop->Remove(wire_.fd());
 }
 
-absl::StatusOr<VPort> Uplink::MakeVPort(const UplinkConfig& config, const VPortConfig& vport_config, MacAddr own, PKey ves,
+absl::StatusOr<VPort> Uplink::MakeVPort(const VPortConfig& vport_config, MacAddr own,
                                         const Context& context) {
+  const UplinkConfig& config = vport_config.details.As<UplinkConfig>();
   const auto failed = [&config](const absl::Status& status) {
-    return absl::Status(status.code(), absl::StrCat("uplink ", config.name, ": ", status.message()));
+    return absl::Status(status.code(),
+                        absl::StrCat("uplink ", config.name, ": ", status.message()));
   };
   auto netdev = NetdevPort::Open(config.netdev);
   if (!netdev.ok()) return failed(netdev.status());
@@ -83,31 +86,36 @@ absl::StatusOr<VPort> Uplink::MakeVPort(const UplinkConfig& config, const VPortC
   if (!wire.ok()) return failed(wire.status());
   auto port = UplinkPort::Create(config, *std::move(netdev), own, context.clock);
   if (!port.ok()) return failed(port.status());
-  std::shared_ptr<Uplink> uplink(new Uplink(config, own, ves, context, *std::move(wire)));
+  std::shared_ptr<Uplink> uplink(new Uplink(config, own, context, *std::move(wire)));
   uplink->port_ = port->get();
   const auto on_hello = [uplink = uplink.get()](uint32_t) {
-    uplink->wire_.Receive([uplink](absl::Span<const uint8_t> payload) { uplink->OnWireMessage(payload); });
+    uplink->wire_.Receive(
+        [uplink](absl::Span<const uint8_t> payload) { uplink->OnWireMessage(payload); });
   };
-  if (absl::Status status = context.loop->Add(uplink->wire_.fd(), EPOLLIN, on_hello); !status.ok()) return failed(status);
+  if (absl::Status status = context.loop->Add(uplink->wire_.fd(), EPOLLIN, on_hello); !status.ok())
+    return failed(status);
   VPort vport;
   vport.config = vport_config;
-  vport.speaker = uplink.get();
-  vport.set_mtu = [](int) { return absl::OkStatus(); };
-  vport.set_link = [uplink = uplink.get()](bool up) {
-    uplink->ves_up_ = up;
-    uplink->check_at_ = absl::InfinitePast();
-    return absl::OkStatus();
-  };
-  vport.check = [port = port->get()] { return port->netdev()->trouble(); };
-  vport.describe = [port = port->get(), netdev = config.netdev](uint32_t) {
-    return absl::StrCat("netdev ", netdev, port->netdev()->mtu() == 0 ? "" : absl::StrCat(", MTU ", port->netdev()->mtu()));
-  };
-  vport.companion = std::move(uplink);  // destroyed after vport.port
+  vport.interface = std::move(uplink);
   vport.port = *std::move(port);
   return vport;
 }
 
-void Uplink::Change(const UplinkConfig& config) {
+absl::Status Uplink::SetLink(bool up) {
+  ves_up_ = up;
+  check_at_ = absl::InfinitePast();
+  return absl::OkStatus();
+}
+
+absl::optional<std::string> Uplink::Check() { return port_->netdev()->trouble(); }
+
+std::string Uplink::Describe(uint32_t) {
+  const int mtu = static_cast<int>(port_->netdev()->mtu());
+  return absl::StrCat("netdev ", config_.netdev, mtu == 0 ? "" : absl::StrCat(", MTU ", mtu));
+}
+
+void Uplink::Adjust(const VPortConfig& vport) {
+  const UplinkConfig& config = vport.details.As<UplinkConfig>();
   const bool was_alone = IsAlone(election_.own());
   config_ = config;
   election_.SetPriority(config.priority);
@@ -117,10 +125,11 @@ void Uplink::Change(const UplinkConfig& config) {
   check_at_ = absl::InfinitePast();
 }
 
-// ---- The election -----------------------------------------------------------------------------------------------------
+// ---- The election -------------------------------------------------------------------------------
 
 bool Uplink::IsAlone(const Gid& own) const {
-  return std::all_of(config_.peers.begin(), config_.peers.end(), [&own](const Gid& gid) { return gid == own; });
+  return std::all_of(config_.peers.begin(), config_.peers.end(),
+                     [&own](const Gid& gid) { return gid == own; });
 }
 
 // A port that is no edge takes part in a spanning tree: it forwards once the tree has settled.
@@ -134,9 +143,12 @@ std::string Uplink::WhyDown(const Ves& ves, absl::Time now) {
     wire_forwards_ = config_.edge;
   }
   wire_was_up_ = wire_up;
-  if (!wire_up) return port_->netdev()->trouble().empty() ? "the netdev is down" : port_->netdev()->trouble();
+  if (!wire_up)
+    return port_->netdev()->trouble().empty() ? "the netdev is down" : port_->netdev()->trouble();
   wire_forwards_ |= port_->TakeHeard() || now >= wire_up_since_ + kForwardDelay;
-  if (!wire_forwards_) return "it waits for the spanning tree of the wire; if the port there forwards at once, set edge = true";
+  if (!wire_forwards_)
+    return "it waits for the spanning tree of the wire; if the port there forwards at once, set "
+           "edge = true";
   if (!ves_up_ || !ves.has_queue_pair()) return "the VES is down";
   return "";
 }
@@ -145,7 +157,8 @@ void Uplink::CheckSides(Ves* ves, absl::Time now) {
   if (now < check_at_) return;
   check_at_ = now + kCheckInterval;
   std::string trouble = WhyDown(*ves, now);
-  if (trouble.empty() && election_.is_up() && election_.own() != ves->queue_pair().gid()) trouble = "the port has another GID";
+  if (trouble.empty() && election_.is_up() && election_.own() != ves->queue_pair().gid())
+    trouble = "the port has another GID";
   if (trouble != trouble_) {
     trouble.empty() ? LogInfo(absl::StrCat("uplink ", config_.name, ": both sides are up"))
                     : LogWarning(absl::StrCat("uplink ", config_.name, ": ", trouble));
@@ -173,7 +186,7 @@ void Uplink::Send(Ves* ves, const std::vector<UplinkHello>& hellos) {
 
 void Uplink::OnMessage(Ves* ves, absl::Span<const uint8_t> payload, const PeerAddress& from) {
   const absl::optional<UplinkHello> hello = DecodeUplinkHello(payload);
-  if (!hello.has_value() || hello->ves.Full() != ves_.Full()) return;
+  if (!hello.has_value() || hello->ves.Full() != config_.ves_pkey.Full()) return;
   ++counters_.hellos_from_ves;
   if (hello->from != from.gid) {
     ++counters_.hellos_forged;
@@ -192,13 +205,14 @@ void Uplink::OnWireMessage(absl::Span<const uint8_t> payload) {
     ++counters_.hellos_malformed;
     return;
   }
-  if (hello->ves.Full() != ves_.Full()) return;
+  if (hello->ves.Full() != config_.ves_pkey.Full()) return;
   ++counters_.hellos_from_wire;
   if (IsListed(*hello)) election_.OnWireHello(*hello, context_.clock->Now());
 }
 
 bool Uplink::IsListed(const UplinkHello& hello) {
-  if (std::find(config_.peers.begin(), config_.peers.end(), hello.from) != config_.peers.end()) return true;
+  if (std::find(config_.peers.begin(), config_.peers.end(), hello.from) != config_.peers.end())
+    return true;
   ++counters_.hellos_unlisted;
   return false;
 }
@@ -216,7 +230,8 @@ void Uplink::Run(Ves* ves) {
 
 absl::Time Uplink::NextDeadline() const {
   const bool changed = !gained_.empty() || !lost_.empty();
-  return std::min({check_at_, election_.NextDeadline(), advertise_at_, changed ? follow_at_ : absl::InfiniteFuture()});
+  return std::min({check_at_, election_.NextDeadline(), advertise_at_,
+                   changed ? follow_at_ : absl::InfiniteFuture()});
 }
 
 void Uplink::Leave(Ves* ves) {
@@ -243,14 +258,15 @@ void Uplink::PublishStates() {
   published_ = active;
 }
 
-// ---- After a failover -------------------------------------------------------------------------------------------------
+// ---- After a failover ---------------------------------------------------------------------------
 
 // A gateway that stops withdraws its MACs a moment after it has released them.
 void Uplink::Inherit(Ves* ves) {
   const VlanSet vlans = election_.In(UplinkElection::State::kSucceeding);
   if (vlans.empty()) return;
   for (const auto& [gid, peer] : election_.peers()) {
-    for (const FdbKey key : ves->protocol()->MacsBehind(gid, peer.uplink, vlans)) inherited_.push_back(key);
+    for (const FdbKey key : ves->protocol()->MacsBehind(gid, peer.uplink, vlans))
+      inherited_.push_back(key);
   }
 }
 
@@ -258,8 +274,10 @@ void Uplink::FollowChanges(Ves* ves, absl::Time now) {
   if (now < follow_at_ || (gained_.empty() && lost_.empty())) return;
   follow_at_ = now + kFollowInterval;
   const VPortId own = VPortIn(*ves, config_.name);
-  const VlanSet gained = std::exchange(gained_, VlanSet()).CommonWith(published_), lost = std::exchange(lost_, VlanSet());
-  if (changes_log_.Allow()) LogInfo(absl::StrCat("uplink ", config_.name, ": active in VLANs ", published_.ToString()));
+  const VlanSet gained = std::exchange(gained_, VlanSet()).CommonWith(published_),
+                lost = std::exchange(lost_, VlanSet());
+  if (changes_log_.Allow())
+    LogInfo(absl::StrCat("uplink ", config_.name, ": active in VLANs ", published_.ToString()));
   if (own.IsNone()) return;
   if (!lost.empty()) ves->protocol()->GiveUp(lost, own);
   if (!gained.empty()) TakeOver(ves, gained);
@@ -269,7 +287,8 @@ void Uplink::TakeOver(Ves* ves, const VlanSet& vlans) {
   const VPortId own = VPortIn(*ves, config_.name);
   std::vector<FdbKey> keys = std::exchange(inherited_, {});
   for (const auto& [gid, peer] : election_.peers()) {
-    for (const FdbKey key : ves->protocol()->MacsBehind(gid, peer.uplink, vlans)) keys.push_back(key);
+    for (const FdbKey key : ves->protocol()->MacsBehind(gid, peer.uplink, vlans))
+      keys.push_back(key);
   }
   std::sort(keys.begin(), keys.end());
   keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
@@ -282,14 +301,16 @@ void Uplink::TakeOver(Ves* ves, const VlanSet& vlans) {
     if (entry.vport != own && vlans.Contains(entry.key.vid())) to_advertise_.push_back(entry.key);
   });
   // Those that this gateway has just claimed are of the wire.
-  std::erase_if(to_advertise_, [&keys](FdbKey key) { return std::binary_search(keys.begin(), keys.end(), key); });
+  std::erase_if(to_advertise_,
+                [&keys](FdbKey key) { return std::binary_search(keys.begin(), keys.end(), key); });
   advertise_at_ = to_advertise_.empty() ? absl::InfiniteFuture() : absl::InfinitePast();
 }
 
 void Uplink::NoteAddresses() {
   UplinkPort::HeardAddress heard;
   while (port_->PopHeard(&heard)) {
-    if (addresses_.size() >= kMaxStations && !addresses_.contains(heard.station)) addresses_.erase(addresses_.begin());
+    if (addresses_.size() >= kMaxStations && !addresses_.contains(heard.station))
+      addresses_.erase(addresses_.begin());
     std::vector<IpAddr>& ips = addresses_[heard.station];
     if (std::find(ips.begin(), ips.end(), heard.ip) != ips.end()) continue;
     if (ips.size() == kMaxAddresses) ips.erase(ips.begin());
@@ -308,35 +329,14 @@ void Uplink::Advertise() {
       ++counters_.advertised;
     }
   }
-  advertise_at_ = to_advertise_.empty() ? absl::InfiniteFuture() : context_.clock->Now() + kAdvertInterval;
+  advertise_at_ =
+      to_advertise_.empty() ? absl::InfiniteFuture() : context_.clock->Now() + kAdvertInterval;
 }
 
 std::vector<std::vector<uint8_t>> Uplink::AdvertsFor(FdbKey station) const {
   const auto known = addresses_.find(station);
   return MakeStationAdverts(station.mac(), *config_.vlans.ToWire(station.vid()),
                             known == addresses_.end() ? std::vector<IpAddr>() : known->second);
-}
-
-// ---- Captures ---------------------------------------------------------------------------------------------------------
-
-absl::Status Uplink::StartCapture(const CaptureOptions& options) {
-  auto capture = WireCapture::Start(config_.netdev, options);
-  if (!capture.ok()) return capture.status();
-  capture_ = *std::move(capture);
-  return absl::OkStatus();
-}
-
-absl::optional<CaptureReport> Uplink::Capture() const {
-  if (capture_ == nullptr) return absl::nullopt;
-  return capture_->report();
-}
-
-absl::StatusOr<CaptureReport> Uplink::StopCapture() {
-  if (capture_ == nullptr)
-    return absl::FailedPreconditionError(absl::StrCat("stop the capture on uplink ", name(), ": none runs"));
-  CaptureReport report = std::exchange(capture_, nullptr)->Stop();
-  if (!report.status.ok()) return report.status;
-  return report;
 }
 
 }  // namespace eoib::gateway

@@ -1,7 +1,13 @@
-// Uplink: the control half of an uplink. It runs the election, watches both sides, and after a failover tells both of them
-// where the stations of the other one are. The data path is its UplinkPort, a vPort of the VES.
+// Uplink: the control half of an uplink. It runs the election, watches both sides, and after a
+// failover tells both of them where the stations of the other one are. The data path is its
+// UplinkPort, a vPort of the VES.
 //
-// Control thread.
+// Threads: the control thread, inside of the event loop or of its VES (VPortSpeaker).
+//
+// Ownership: the vPort owns the port, and keeps the uplink alive until the port is destroyed.
+// Registry, capture targets and event loop name it until its destructor. Invariant: the port
+// forwards in the VLANs and until the time that PublishStates has told it; when this gateway
+// releases VLANs, that comes before the hellos which say so.
 #ifndef EOIB_GATEWAY_UPLINK_UPLINK_H_
 #define EOIB_GATEWAY_UPLINK_UPLINK_H_
 
@@ -17,35 +23,37 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
-#include "control/capture_target.h"
-#include "control/daemon/answer.h"
-#include "control/daemon/event_loop.h"
-#include "control/daemon/log.h"
-#include "control/daemon/metric_set.h"
-#include "control/fabric_port.h"
-#include "control/vport.h"
-#include "control/vport_speaker.h"
+#include "control/subnet/fabric_port.h"
+#include "control/vport/vport.h"
+#include "control/vport/vport_speaker.h"
 #include "fdb/fdb_key.h"
+#include "gateway/election/uplink_election.h"
 #include "gateway/uplink/uplink_config.h"
-#include "gateway/uplink/uplink_election.h"
 #include "gateway/uplink/uplink_port.h"
-#include "gateway/uplink/wire_capture.h"
 #include "gateway/uplink/wire_socket.h"
+#include "vswitch/base/daemon/answer.h"
+#include "vswitch/base/daemon/event_loop.h"
+#include "vswitch/base/daemon/log.h"
+#include "vswitch/base/daemon/metric_set.h"
 #include "vswitch/wire/ip/ip_address.h"
 
 namespace eoib::gateway {
 
 // X(member, label, help)
-#define EOIB_UPLINK_COUNTERS(X)                                                                                \
-  X(hellos_sent, "hellos_sent", "hellos sent, on both sides")                                                  \
-  X(hellos_from_ves, "hellos_from_ves", "hellos of other gateways that came through the VES")                  \
-  X(hellos_from_wire, "hellos_from_wire", "hellos in the names of other gateways that came over the wire")     \
-  X(hellos_malformed, "hellos_malformed", "messages on the wire of the switch's EtherType that are no hellos") \
-  X(hellos_forged, "hellos_forged", "hellos whose sender's address is not the one in the hello")               \
-  X(hellos_unlisted, "hellos_unlisted", "hellos from a GID that `peers` does not list")                        \
-  X(vlan_changes, "vlan_changes", "times that a VLAN became active here or ceased to be")                      \
-  X(taken_over, "macs_taken_over", "MACs of the wire that were claimed in the VES after a failover")           \
-  X(advertised, "macs_advertised", "frames that told the wire where stations of the VES are, after a failover")
+#define EOIB_UPLINK_COUNTERS(X)                                                                  \
+  X(hellos_sent, "hellos_sent", "hellos sent, on both sides")                                    \
+  X(hellos_from_ves, "hellos_from_ves", "hellos of other gateways that came through the VES")    \
+  X(hellos_from_wire, "hellos_from_wire",                                                        \
+    "hellos in the names of other gateways that came over the wire")                             \
+  X(hellos_malformed, "hellos_malformed",                                                        \
+    "messages on the wire of the switch's EtherType that are no hellos")                         \
+  X(hellos_forged, "hellos_forged", "hellos whose sender's address is not the one in the hello") \
+  X(hellos_unlisted, "hellos_unlisted", "hellos from a GID that `peers` does not list")          \
+  X(vlan_changes, "vlan_changes", "times that a VLAN became active here or ceased to be")        \
+  X(taken_over, "macs_taken_over",                                                               \
+    "MACs of the wire that were claimed in the VES after a failover")                            \
+  X(advertised, "macs_advertised",                                                               \
+    "frames that told the wire where stations of the VES are, after a failover")
 
 struct UplinkCounters {
 #define EOIB_X(member, label, help) uint64_t member = 0;
@@ -68,7 +76,7 @@ class Uplinks {
   std::vector<Uplink*> all_;
 };
 
-class Uplink final : public VPortSpeaker, public CaptureTarget {
+class Uplink final : public VPortInterface, public VPortSpeaker {
  public:
   // Outlives the uplink.
   struct Context {
@@ -78,26 +86,34 @@ class Uplink final : public VPortSpeaker, public CaptureTarget {
     FabricPort* fabric;
   };
   static constexpr absl::Duration kCheckInterval = absl::Milliseconds(100);  // of the netdev
-  // Without `edge`: twice the forward delay of IEEE 802.1Q-2018 §13.26. A frame from the wire shows earlier that it forwards.
+  // Without `edge`: twice the forward delay of IEEE 802.1Q-2018 §13.26. A frame from the wire shows
+  // earlier that it forwards.
   static constexpr absl::Duration kForwardDelay = absl::Seconds(30);
   static constexpr int kAdvertsATurn = 64;  // every 10 ms
-  // Between two times that the VES hears in which VLANs this gateway is active: stations of the wire can cause many changes.
+  // Between two times that the VES hears in which VLANs this gateway is active: stations of the
+  // wire can cause many changes.
   static constexpr absl::Duration kFollowInterval = absl::Milliseconds(100);
   static constexpr size_t kMaxStations = 65536;
   static constexpr size_t kMaxAddresses = 4;  // of a station
 
-  // Makes an uplink and its port. `own` is the MAC of its own frames, `ves` the P_Key of the VES. The vPort keeps it alive.
-  static absl::StatusOr<VPort> MakeVPort(const UplinkConfig& config, const VPortConfig& vport, MacAddr own, PKey ves,
+  // Makes an uplink and its port. `vport` has an UplinkConfig as its details; `own` is the MAC of
+  // its own frames. The vPort keeps it alive.
+  static absl::StatusOr<VPort> MakeVPort(const VPortConfig& vport, MacAddr own,
                                          const Context& context);
   ~Uplink() override;
 
   const std::string& name() const { return config_.name; }
-  // Takes over the keys that change in place (uplink_config.h), while the worker does not run. A change of `peers` by which the
-  // uplink is no longer alone, or becomes so, begins another election.
-  void Change(const UplinkConfig& config);
   Json Show() const;
   Json Counters() const;
   void Collect(const MetricSet::Labels& labels, MetricSet* metrics) const;
+
+  // VPortInterface. A change of `peers` by which the uplink is no longer alone, or becomes so,
+  // begins another election.
+  absl::Status SetLink(bool up) override;
+  void Adjust(const VPortConfig& vport) override;
+  absl::optional<std::string> Check() override;
+  std::string Describe(uint32_t ves_mtu) override;
+  VPortSpeaker* speaker() override { return this; }
 
   // VPortSpeaker.
   void OnMessage(Ves* ves, absl::Span<const uint8_t> payload, const PeerAddress& from) override;
@@ -105,14 +121,8 @@ class Uplink final : public VPortSpeaker, public CaptureTarget {
   absl::Time NextDeadline() const override;
   void Leave(Ves* ves) override;
 
-  // CaptureTarget: the wire.
-  const std::string& capture_name() const override { return config_.name; }
-  absl::Status StartCapture(const CaptureOptions& options) override;
-  absl::optional<CaptureReport> Capture() const override;
-  absl::StatusOr<CaptureReport> StopCapture() override;
-
  private:
-  Uplink(const UplinkConfig& config, MacAddr own, PKey ves, const Context& context, WireSocket wire);
+  Uplink(const UplinkConfig& config, MacAddr own, const Context& context, WireSocket wire);
 
   void CheckSides(Ves* ves, absl::Time now);
   std::string WhyDown(const Ves& ves, absl::Time now);
@@ -130,12 +140,10 @@ class Uplink final : public VPortSpeaker, public CaptureTarget {
 
   UplinkConfig config_;
   const MacAddr own_mac_;
-  const PKey ves_;
   const Vid hello_vid_;  // on the wire
   const Context context_;
   WireSocket wire_;
-  UplinkPort* port_ = nullptr;            // owned by the vPort, which destroys it before this
-  std::unique_ptr<WireCapture> capture_;  // or null
+  UplinkPort* port_ = nullptr;  // owned by the vPort, which destroys it before this
   UplinkElection election_;
   UplinkCounters counters_;
   bool ves_up_ = false;
@@ -149,7 +157,8 @@ class Uplink final : public VPortSpeaker, public CaptureTarget {
   absl::optional<absl::Duration> last_failover_;  // from the last hello of the former gateway on
   absl::Time follow_at_ = absl::InfinitePast();   // not before
   LogLimiter changes_log_;
-  std::vector<FdbKey> inherited_;                               // MACs of a gateway that has released them
+  // MACs of a gateway that has released them.
+  std::vector<FdbKey> inherited_;
   absl::flat_hash_map<FdbKey, std::vector<IpAddr>> addresses_;  // of stations of the VES
   std::deque<FdbKey> to_advertise_;
   absl::Time advertise_at_ = absl::InfiniteFuture();

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "control/daemon/counter_text.h"
+#include "vswitch/base/daemon/counter_text.h"
 
 namespace eoib::gateway {
 namespace {
@@ -13,8 +13,10 @@ namespace {
 std::string PeerText(const Json& peer) {
   std::string text = absl::StrCat("  peer ", TextOf(peer, "gid"), ": ");
   const bool heard = peer.contains("heard_ms");
-  absl::StrAppend(&text, heard ? absl::StrCat("heard ", TextOf(peer, "heard_ms"), " ms ago") : "not heard");
-  if (peer.contains("heard_on_wire_ms")) absl::StrAppend(&text, ", on the wire ", TextOf(peer, "heard_on_wire_ms"), " ms ago");
+  absl::StrAppend(
+      &text, heard ? absl::StrCat("heard ", TextOf(peer, "heard_ms"), " ms ago") : "not heard");
+  if (peer.contains("heard_on_wire_ms"))
+    absl::StrAppend(&text, ", on the wire ", TextOf(peer, "heard_on_wire_ms"), " ms ago");
   if (heard) {
     absl::StrAppend(&text, ", active in VLANs ", TextOf(peer, "active_vlans"), ", standing by in ",
                     TextOf(peer, "standby_vlans"));
@@ -22,30 +24,24 @@ std::string PeerText(const Json& peer) {
   return text + "\n";
 }
 
-std::string CaptureText(const Json& capture) {
-  std::string text = absl::StrCat("  capture of the wire to ", TextOf(capture, "path"), ": ", TextOf(capture, "packets"),
-                                  " packets, ", TextOf(capture, "missed"), " missed\n");
-  if (capture.contains("error")) absl::StrAppend(&text, "    ended: ", TextOf(capture, "error"), "\n");
-  if (capture.contains("full")) absl::StrAppend(&text, "    ended: its file has reached the limit\n");
-  return text;
-}
-
 std::string ShowText(const Json& answer) {
   std::string text;
   for (const Json& uplink : answer["uplinks"]) {
-    absl::StrAppend(&text, "uplink ", TextOf(uplink, "name"), ": VES ", TextOf(uplink, "ves"), ", netdev ",
-                    TextOf(uplink, "netdev"));
+    absl::StrAppend(&text, "uplink ", TextOf(uplink, "name"), ": VES ", TextOf(uplink, "ves"),
+                    ", netdev ", TextOf(uplink, "netdev"));
     if (uplink.contains("mtu")) absl::StrAppend(&text, ", MTU ", TextOf(uplink, "mtu"));
-    absl::StrAppend(&text, ", VLANs ", TextOf(uplink, "vlans"), ", priority ", TextOf(uplink, "priority"));
+    absl::StrAppend(&text, ", VLANs ", TextOf(uplink, "vlans"), ", priority ",
+                    TextOf(uplink, "priority"));
     if (uplink.contains("trouble")) absl::StrAppend(&text, ", down: ", TextOf(uplink, "trouble"));
     absl::StrAppend(&text, "\n  active in VLANs ", TextOf(uplink, "active_vlans"));
-    if (uplink.contains("standby_vlans")) absl::StrAppend(&text, ", stands by in ", TextOf(uplink, "standby_vlans"));
+    if (uplink.contains("standby_vlans"))
+      absl::StrAppend(&text, ", stands by in ", TextOf(uplink, "standby_vlans"));
     if (uplink.contains("last_failover_ms")) {
-      absl::StrAppend(&text, ", the last failover to it took ", TextOf(uplink, "last_failover_ms"), " ms");
+      absl::StrAppend(&text, ", the last failover to it took ", TextOf(uplink, "last_failover_ms"),
+                      " ms");
     }
     text += uplink["peers"].empty() ? "; no other gateways are configured (peers)\n" : "\n";
     for (const Json& peer : uplink["peers"]) text += PeerText(peer);
-    if (uplink.contains("capture")) text += CaptureText(uplink["capture"]);
   }
   return text;
 }
@@ -53,7 +49,8 @@ std::string ShowText(const Json& answer) {
 std::string StatsText(const Json& answer) {
   std::string text;
   for (const Json& uplink : answer["uplinks"]) {
-    absl::StrAppend(&text, "uplink ", TextOf(uplink, "name"), "\n", CountersText(uplink["counters"]));
+    absl::StrAppend(&text, "uplink ", TextOf(uplink, "name"), "\n",
+                    CountersText(uplink["counters"]));
   }
   return text;
 }
@@ -61,17 +58,21 @@ std::string StatsText(const Json& answer) {
 }  // namespace
 
 void RegisterUplinkCommands(const Uplinks* uplinks, CommandRegistry* registry) {
-  const auto add = [&](const char* name, const char* help, Json (Uplink::*read)() const, std::string (*text)(const Json&)) {
+  const auto add = [&](const char* name, const char* help, Json (Uplink::*read)() const,
+                       std::string (*text)(const Json&)) {
     registry->Register({name, "[UPLINK]", help, 0, 1,
-                        [uplinks, read, text](const CommandRegistry::Arguments& arguments) -> absl::StatusOr<Answer> {
+                        [uplinks, read, text](
+                            const CommandRegistry::Arguments& arguments) -> absl::StatusOr<Answer> {
                           const auto found = uplinks->Find(arguments.empty() ? "" : arguments[0]);
                           if (!found.ok()) return found.status();
                           Json json = {{"uplinks", Json::array()}};
-                          for (const Uplink* uplink : *found) json["uplinks"].push_back((uplink->*read)());
+                          for (const Uplink* uplink : *found)
+                            json["uplinks"].push_back((uplink->*read)());
                           return Answer(json, text);
                         }});
   };
-  add("uplink/show", "uplinks to physical networks, and the other gateways there", &Uplink::Show, ShowText);
+  add("uplink/show", "uplinks to physical networks, and the other gateways there", &Uplink::Show,
+      ShowText);
   add("uplink/stats", "counters of uplinks", &Uplink::Counters, StatsText);
   registry->MarkReadOnly({"uplink/show", "uplink/stats"});
 }

@@ -2,9 +2,9 @@
 #ifndef EOIB_GATEWAY_UPLINK_UPLINK_COMMANDS_H_
 #define EOIB_GATEWAY_UPLINK_UPLINK_COMMANDS_H_
 
-#include "control/daemon/command_registry.h"
-#include "control/daemon/metric_set.h"
 #include "gateway/uplink/uplink.h"
+#include "vswitch/base/daemon/command_registry.h"
+#include "vswitch/base/daemon/metric_set.h"
 
 namespace eoib::gateway {
 

@@ -24,9 +24,16 @@ constexpr uint16_t kEtherTypeSlow = 0x8809;
 constexpr int kStpGroup = 0, kSlowGroup = 2;
 const MacAddr kPvstGroup = MacAddr::FromUint64(0x01'00'0c'cc'cc'cd);  // bridge PDUs for each VLAN
 
-// The size of the IP packet in a frame; of a super-frame, that of the largest packet that it is cut into.
-size_t LargestPacket(const Frame& frame, const EthernetInfo& ethernet) {
-  const size_t before = ethernet.payload;
+// Whether reflected frames to this address are dropped. Bridge PDUs are not: a bridge of the VES
+// that hears its own knows of the loop by that.
+bool IsStationGroup(MacAddr destination) {
+  return destination.IsGroup() && LinkLocalGroup(destination) < 0 && destination != kPvstGroup;
+}
+
+// The size of the IP packet in a frame, behind all tags; of a super-frame, that of the largest
+// packet that it is cut into.
+size_t LargestPacket(const Frame& frame) {
+  const size_t before = PayloadBehindTags(frame.bytes());
   if (frame.gso.type == GsoType::kNone) return frame.total() - before;
   const L4Location l4 = FindL4(frame.bytes(), frame.total());
   if (l4.kind == L4Checksum::kNone) return frame.total() - before;
@@ -49,7 +56,8 @@ void InsertTag(Frame* frame, Vid vid) {
 
 }  // namespace
 
-UplinkPort::UplinkPort(const UplinkConfig& config, std::unique_ptr<NetdevPort> netdev, MacAddr own, const Clock* clock)
+UplinkPort::UplinkPort(const UplinkConfig& config, std::unique_ptr<NetdevPort> netdev, MacAddr own,
+                       const Clock* clock)
     : config_(config),
       netdev_(std::move(netdev)),
       clock_(clock),
@@ -62,7 +70,8 @@ void UplinkPort::Change(const UplinkConfig& config) {
   answer_.SetSources({config.icmp_source4, config.icmp_source6});
 }
 
-absl::StatusOr<std::unique_ptr<UplinkPort>> UplinkPort::Create(const UplinkConfig& config, std::unique_ptr<NetdevPort> netdev,
+absl::StatusOr<std::unique_ptr<UplinkPort>> UplinkPort::Create(const UplinkConfig& config,
+                                                               std::unique_ptr<NetdevPort> netdev,
                                                                MacAddr own, const Clock* clock) {
   auto port = std::unique_ptr<UplinkPort>(new UplinkPort(config, std::move(netdev), own, clock));
   if (absl::Status status = port->Watch(); !status.ok()) return status;
@@ -94,12 +103,14 @@ void UplinkPort::Wake() {
 absl::Span<const uint8_t> UplinkPort::Whole(const BufferPool* pool, const Frame& frame) {
   if (pool == nullptr || frame.buffers == 1) return frame.bytes();
   whole_.clear();
-  VisitPieces(*pool, frame,
-              [this](absl::Span<const uint8_t> piece) { whole_.insert(whole_.end(), piece.begin(), piece.end()); });
+  VisitPieces(*pool, frame, [this](absl::Span<const uint8_t> piece) {
+    whole_.insert(whole_.end(), piece.begin(), piece.end());
+  });
   return whole_;
 }
 
-// Reserved groups that the uplink's configuration names. group_fwd_mask of the VES decides on all others.
+// Reserved groups that the uplink's configuration names. group_fwd_mask of the VES decides on all
+// others.
 bool UplinkPort::PassesGroup(const EthernetInfo& ethernet) const {
   if (ABSL_PREDICT_TRUE(!ethernet.destination.IsGroup())) return true;
   const int group = LinkLocalGroup(ethernet.destination);
@@ -109,9 +120,10 @@ bool UplinkPort::PassesGroup(const EthernetInfo& ethernet) const {
   return group > kStpGroup || config_.pass_stp;
 }
 
-// ---- From the wire ----------------------------------------------------------------------------------------------------
+// ---- From the wire ------------------------------------------------------------------------------
 
-size_t UplinkPort::Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept {
+size_t UplinkPort::Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out,
+                           PortReceiveCounts* counts) noexcept {
   leased_ = HasLease();
   if (ABSL_PREDICT_FALSE(std::exchange(woken_, false))) ClearEventFd(wake_.get());
   size_t kept = HandPending(pool, out);
@@ -134,7 +146,8 @@ size_t UplinkPort::Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out
 }
 
 // Decides on a frame, and puts it into the VES's VLAN.
-bool UplinkPort::AcceptFromWire(const BufferPool& pool, uint32_t ves_mtu, Frame* frame, PortReceiveCounts* counts) {
+bool UplinkPort::AcceptFromWire(const BufferPool& pool, uint32_t ves_mtu, Frame* frame,
+                                PortReceiveCounts* counts) {
   EthernetInfo ethernet;
   if (ABSL_PREDICT_FALSE(ParseEthernet(frame->bytes(), &ethernet) != DropReason::kNone))
     return true;  // the forwarder counts it
@@ -157,9 +170,14 @@ bool UplinkPort::AcceptFromWire(const BufferPool& pool, uint32_t ves_mtu, Frame*
     ++counts->standby;
     return false;
   }
+  if (IsStationGroup(ethernet.destination) &&
+      reflections_.IsReflection(frame->bytes(), ethernet, *ves, clock_->Now())) {
+    counters_.reflected.Add();
+    return false;
+  }
   const size_t limit =
-      config_.mtu.has_value() ? static_cast<size_t>(*config_.mtu) : ves_mtu - kEthernetHeaderSize - kVlanTagSize;
-  if (ABSL_PREDICT_FALSE(frame->total() > limit) && LargestPacket(*frame, ethernet) > limit) {
+      config_.mtu.has_value() ? static_cast<size_t>(*config_.mtu) : ves_mtu - kMtuOverhead;
+  if (ABSL_PREDICT_FALSE(frame->total() > limit) && LargestPacket(*frame) > limit) {
     counters_.too_big_from_wire.Add();
     ++counts->too_large;
     AnswerWire(pool, *frame, limit);
@@ -178,7 +196,8 @@ void UplinkPort::AnswerWire(const BufferPool& pool, const Frame& frame, size_t m
   std::vector<uint8_t> answer = answer_.For(Whole(&pool, frame), mtu, clock_->Now());
   if (answer.empty()) return;
   counters_.errors_sent.Add();
-  netdev_->Transmit({BufferId::None(), answer.data(), static_cast<uint32_t>(answer.size())}, /*strip_tag=*/false);
+  netdev_->Transmit({BufferId::None(), answer.data(), static_cast<uint32_t>(answer.size())},
+                    /*strip_tag=*/false);
 }
 
 // Frames of the uplink itself for the VES.
@@ -195,7 +214,7 @@ size_t UplinkPort::HandPending(BufferPool* pool, absl::Span<Frame> out) {
   return count;
 }
 
-// ---- To the wire ------------------------------------------------------------------------------------------------------
+// ---- To the wire --------------------------------------------------------------------------------
 
 // Whether the frame of a station may leave, if their number is limited.
 bool UplinkPort::ShowsMac(FdbKey source) {
@@ -214,7 +233,8 @@ bool UplinkPort::ShowsMac(FdbKey source) {
   return true;
 }
 
-// Control advertises these addresses after a failover. They come in broadcasts, so a gateway that stands by hears them, too.
+// Control advertises these addresses after a failover. They come in broadcasts, so a gateway that
+// stands by hears them, too.
 void UplinkPort::NoteAddress(const Frame& frame, const EthernetInfo& ethernet) {
   const FdbKey station(ethernet.vid, ethernet.source);
   const absl::Span<const uint8_t> payload = frame.bytes().subspan(ethernet.payload);
@@ -239,20 +259,23 @@ void UplinkPort::AnswerVes(const BufferPool* pool, const Frame& frame, size_t mt
   Wake();
 }
 
-DropReason UplinkPort::CheckToWire(const BufferPool* pool, const Frame& frame, const EthernetInfo& ethernet) {
+DropReason UplinkPort::CheckToWire(const BufferPool* pool, const Frame& frame,
+                                   const EthernetInfo& ethernet) {
   if (ABSL_PREDICT_FALSE(!netdev_->up())) return DropReason::kPortDown;
   const bool tells =
-      ethernet.ethertype == kEtherTypeArp || (ethernet.ethertype == kEtherTypeIpv6 && frame.length > ethernet.payload + 40u &&
-                                              frame.data[ethernet.payload + 6] == 58);  // ICMPv6
+      ethernet.ethertype == kEtherTypeArp ||
+      (ethernet.ethertype == kEtherTypeIpv6 && frame.length > ethernet.payload + 40u &&
+       frame.data[ethernet.payload + 6] == 58);  // ICMPv6
   if (ABSL_PREDICT_FALSE(tells)) NoteAddress(frame, ethernet);
   if (!MayForward(ethernet.vid)) {
     counters_.standby_to_wire.Add();
     return DropReason::kPortStandby;
   }
   if (ABSL_PREDICT_FALSE(!PassesGroup(ethernet))) return DropReason::kPortFiltered;
-  if (ABSL_PREDICT_FALSE(!ShowsMac(FdbKey(ethernet.vid, ethernet.source)))) return DropReason::kPortMacLimit;
+  if (ABSL_PREDICT_FALSE(!ShowsMac(FdbKey(ethernet.vid, ethernet.source))))
+    return DropReason::kPortMacLimit;
   const uint32_t mtu = netdev_->mtu();
-  if (ABSL_PREDICT_FALSE(frame.total() > mtu) && LargestPacket(frame, ethernet) > mtu) {
+  if (ABSL_PREDICT_FALSE(frame.total() > mtu) && LargestPacket(frame) > mtu) {
     counters_.too_big_to_wire.Add();
     AnswerVes(pool, frame, mtu);
     return DropReason::kPortTooLarge;
@@ -260,13 +283,17 @@ DropReason UplinkPort::CheckToWire(const BufferPool* pool, const Frame& frame, c
   return DropReason::kNone;
 }
 
-// Calls `send` with the frame in its VLAN of the wire. Other ports may get the same frame, so it is put back afterwards.
+// Calls `send` with the frame in its VLAN of the wire. Other ports may get the same frame, so it is
+// put back afterwards.
 template <typename Send>
-DropReason UplinkPort::ToWire(const BufferPool* pool, const Frame& frame, bool strip_tag, Send send) {
+DropReason UplinkPort::ToWire(const BufferPool* pool, const Frame& frame, bool strip_tag,
+                              Send send) {
   if (!transmitting_) leased_ = HasLease();
   EthernetInfo ethernet;
-  if (ABSL_PREDICT_FALSE(ParseEthernet(frame.bytes(), &ethernet) != DropReason::kNone)) return DropReason::kPortError;
-  if (const DropReason reason = CheckToWire(pool, frame, ethernet); reason != DropReason::kNone) return reason;
+  if (ABSL_PREDICT_FALSE(ParseEthernet(frame.bytes(), &ethernet) != DropReason::kNone))
+    return DropReason::kPortError;
+  if (const DropReason reason = CheckToWire(pool, frame, ethernet); reason != DropReason::kNone)
+    return reason;
   const absl::optional<Vid> mapped = config_.vlans.ToWire(ethernet.vid);
   if (ABSL_PREDICT_FALSE(!mapped.has_value())) return DropReason::kEgressVlan;
   const Vid wire = *mapped;
@@ -274,7 +301,8 @@ DropReason UplinkPort::ToWire(const BufferPool* pool, const Frame& frame, bool s
   if (strip_tag || wire == ethernet.vid) {
     reason = send(frame, strip_tag);
   } else if (ethernet.tagged) {
-    SetVlanId(frame.data, wire);  // 0 (a priority tag) if another tag follows: that is payload of the native VLAN
+    // 0 (a priority tag) if another tag follows: that is payload of the native VLAN.
+    SetVlanId(frame.data, wire);
     reason = send(frame, false);
     SetVlanId(frame.data, ethernet.vid);
   } else {
@@ -284,18 +312,23 @@ DropReason UplinkPort::ToWire(const BufferPool* pool, const Frame& frame, bool s
     RemoveVlanTag(tagged.data);
   }
   if (reason != DropReason::kNone) return reason;
+  if (IsStationGroup(ethernet.destination))
+    reflections_.Sent(frame.bytes(), ethernet, ethernet.vid, clock_->Now());
   counters_.to_wire.Add();
   transmitting_ = true;  // Flush will follow
   return reason;
 }
 
 DropReason UplinkPort::Transmit(const Frame& frame, bool strip_tag) noexcept {
-  return ToWire(nullptr, frame, strip_tag, [this](const Frame& wire, bool strip) { return netdev_->Transmit(wire, strip); });
+  return ToWire(nullptr, frame, strip_tag,
+                [this](const Frame& wire, bool strip) { return netdev_->Transmit(wire, strip); });
 }
 
-DropReason UplinkPort::TransmitLarge(const BufferPool& pool, const Frame& frame, bool strip_tag) noexcept {
-  return ToWire(&pool, frame, strip_tag,
-                [this, &pool](const Frame& wire, bool strip) { return netdev_->TransmitLarge(pool, wire, strip); });
+DropReason UplinkPort::TransmitLarge(const BufferPool& pool, const Frame& frame,
+                                     bool strip_tag) noexcept {
+  return ToWire(&pool, frame, strip_tag, [this, &pool](const Frame& wire, bool strip) {
+    return netdev_->TransmitLarge(pool, wire, strip);
+  });
 }
 
 size_t UplinkPort::Flush(DropReason* reason) noexcept {

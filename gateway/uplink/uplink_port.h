@@ -1,13 +1,19 @@
-// UplinkPort: the data path of an uplink: a NetdevPort whose frames have VLANs of the wire outside, and of the VES inside.
+// UplinkPort: the data path of an uplink: a NetdevPort whose frames have VLANs of the wire outside,
+// and of the VES inside.
 //
-// In each VLAN it forwards only while control says that this gateway is the active one (SetActive), and while control's lease
-// lasts (SetLease): a gateway whose control thread does not run stops by itself, before another one takes over. Both are read
-// once in each batch.
+// In each VLAN it forwards only while control says that this gateway is the active one (SetActive),
+// and while control's lease lasts (SetLease): a gateway whose control thread does not run stops by
+// itself, before another one takes over. Both are read once in each batch.
 //
-// It answers IP packets that are too large for the other side, and applies the uplink's own filters. Everything else (learning,
-// limits, counters) is the forwarder's.
+// It answers IP packets that are too large for the other side, and applies the uplink's own
+// filters. Everything else (learning, limits, counters) is the forwarder's.
 //
-// Threads: the worker that owns the port calls Port's functions; control the others.
+// Threads: the worker that owns the port calls Port's functions; control the others. They share
+// atomics and the queue of heard addresses, of which the worker is the producer. Control calls
+// Change while the worker is stopped.
+//
+// Invariants: the worker reads the lease once in each batch, and the frames of that batch go by it.
+// Frames that it makes for the VES wait in a bounded queue.
 #ifndef EOIB_GATEWAY_UPLINK_UPLINK_PORT_H_
 #define EOIB_GATEWAY_UPLINK_UPLINK_PORT_H_
 
@@ -24,12 +30,13 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "fdb/fdb_key.h"
+#include "gateway/uplink/reflection_filter.h"
 #include "gateway/uplink/too_big_answer.h"
 #include "gateway/uplink/uplink_config.h"
 #include "vswitch/base/clock.h"
 #include "vswitch/base/spsc_queue.h"
 #include "vswitch/base/unique_fd.h"
-#include "vswitch/forwarder_counters.h"
+#include "vswitch/forwarder/forwarder_counters.h"
 #include "vswitch/port/netdev_port.h"
 #include "vswitch/port/port.h"
 #include "vswitch/wire/ethernet.h"
@@ -38,17 +45,25 @@
 namespace eoib::gateway {
 
 // X(member, label, help)
-#define EOIB_UPLINK_PORT_COUNTERS(X)                                                                                      \
-  X(from_wire, "from_wire", "frames that came from the wire into the VES")                                                \
-  X(to_wire, "to_wire", "frames that left the VES for the wire")                                                          \
-  X(standby_from_wire, "standby_from_wire", "frames from the wire in VLANs in which another gateway is active; harmless") \
-  X(standby_to_wire, "standby_to_wire", "frames of the VES in VLANs in which another gateway is active; harmless")        \
-  X(lease_over, "lease_over", "batches in which the lease was over: control did not say hello in time")                   \
-  X(too_big_from_wire, "too_big_from_wire", "packets from the wire that were larger than `mtu`")                          \
-  X(too_big_to_wire, "too_big_to_wire", "packets for the wire that were larger than its MTU")                             \
-  X(errors_sent, "too_big_errors_sent", "ICMP errors for packets that were too large, to either side")                    \
-  X(errors_limited, "too_big_errors_limited", "such errors that were not sent, because there were too many")              \
-  X(hellos_seen, "hello_frames_seen", "hellos of gateways among the frames from the wire; control reads them itself")
+#define EOIB_UPLINK_PORT_COUNTERS(X)                                                             \
+  X(from_wire, "from_wire", "frames that came from the wire into the VES")                       \
+  X(to_wire, "to_wire", "frames that left the VES for the wire")                                 \
+  X(standby_from_wire, "standby_from_wire",                                                      \
+    "frames from the wire in VLANs in which another gateway is active; harmless")                \
+  X(standby_to_wire, "standby_to_wire",                                                          \
+    "frames of the VES in VLANs in which another gateway is active; harmless")                   \
+  X(lease_over, "lease_over",                                                                    \
+    "batches in which the lease was over: control did not say hello in time")                    \
+  X(too_big_from_wire, "too_big_from_wire", "packets from the wire that were larger than `mtu`") \
+  X(too_big_to_wire, "too_big_to_wire", "packets for the wire that were larger than its MTU")    \
+  X(errors_sent, "too_big_errors_sent",                                                          \
+    "ICMP errors for packets that were too large, to either side")                               \
+  X(errors_limited, "too_big_errors_limited",                                                    \
+    "such errors that were not sent, because there were too many")                               \
+  X(hellos_seen, "hello_frames_seen",                                                            \
+    "hellos of gateways among the frames from the wire; control reads them itself")              \
+  X(reflected, "reflected",                                                                      \
+    "broadcasts and multicasts that the uplink had just sent, and that the wire sent back")
 
 struct UplinkPortCounters {
 #define EOIB_X(member, label, help) Counter member;
@@ -59,7 +74,7 @@ struct UplinkPortCounters {
 class UplinkPort final : public Port {
  public:
   static constexpr size_t kMaxPending = 128;
-  // A MAC of the VES that was not heard for so long makes room for others (`ves_macs`).
+  // A MAC of the VES that was not heard for this time makes room for others (`ves_macs`).
   static constexpr absl::Duration kForgetMac = absl::Minutes(5);
 
   // An IP address that a station of the VES has told.
@@ -69,16 +84,19 @@ class UplinkPort final : public Port {
   };
 
   // `own` is the Ethernet source of its ICMP errors. `clock` outlives the port.
-  static absl::StatusOr<std::unique_ptr<UplinkPort>> Create(const UplinkConfig& config, std::unique_ptr<NetdevPort> netdev,
+  static absl::StatusOr<std::unique_ptr<UplinkPort>> Create(const UplinkConfig& config,
+                                                            std::unique_ptr<NetdevPort> netdev,
                                                             MacAddr own, const Clock* clock);
   ~UplinkPort() override = default;
 
   // Port.
   int receive_fd() const override { return epoll_.get(); }
-  size_t Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept override;
+  size_t Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out,
+                 PortReceiveCounts* counts) noexcept override;
   DropReason Transmit(const Frame& frame, bool strip_tag) noexcept override;
   bool TakesLarge(const Gso& gso) const noexcept override { return netdev_->TakesLarge(gso); }
-  DropReason TransmitLarge(const BufferPool& pool, const Frame& frame, bool strip_tag) noexcept override;
+  DropReason TransmitLarge(const BufferPool& pool, const Frame& frame,
+                           bool strip_tag) noexcept override;
   size_t Flush(DropReason* reason) noexcept override;
   MacAddr mac() const override { return {}; }
 
@@ -87,24 +105,33 @@ class UplinkPort final : public Port {
 
   // Control.
   NetdevPort* netdev() { return netdev_.get(); }
-  void SetActive(Vid ves, bool active) { active_[ves.value()].store(active, std::memory_order_release); }
+  void SetActive(Vid ves, bool active) {
+    active_[ves.value()].store(active, std::memory_order_release);
+  }
   // InfiniteFuture: without end.
-  void SetLease(absl::Time until) { lease_.store(absl::ToUnixNanos(until), std::memory_order_release); }
+  void SetLease(absl::Time until) {
+    lease_.store(absl::ToUnixNanos(until), std::memory_order_release);
+  }
   // Whether a frame other than a bridge's own has come from the wire since the last call.
   bool TakeHeard() { return heard_.exchange(false, std::memory_order_relaxed); }
-  // Addresses that the VES's stations told since the last calls; some may be missing. False if there is none.
+  // Addresses that the VES's stations told since the last calls; some may be missing. False if
+  // there is none.
   bool PopHeard(HeardAddress* address) { return addresses_.Pop(address); }
   const UplinkPortCounters& counters() const { return counters_; }
 
  private:
-  UplinkPort(const UplinkConfig& config, std::unique_ptr<NetdevPort> netdev, MacAddr own, const Clock* clock);
+  UplinkPort(const UplinkConfig& config, std::unique_ptr<NetdevPort> netdev, MacAddr own,
+             const Clock* clock);
   absl::Status Watch();
 
   bool HasLease();
   void Wake();
-  bool MayForward(Vid ves) const { return leased_ && active_[ves.value()].load(std::memory_order_acquire) != 0; }
+  bool MayForward(Vid ves) const {
+    return leased_ && active_[ves.value()].load(std::memory_order_acquire) != 0;
+  }
   size_t HandPending(BufferPool* pool, absl::Span<Frame> out);
-  bool AcceptFromWire(const BufferPool& pool, uint32_t ves_mtu, Frame* frame, PortReceiveCounts* counts);
+  bool AcceptFromWire(const BufferPool& pool, uint32_t ves_mtu, Frame* frame,
+                      PortReceiveCounts* counts);
   void AnswerWire(const BufferPool& pool, const Frame& frame, size_t mtu);
   bool PassesGroup(const EthernetInfo& ethernet) const;
   DropReason CheckToWire(const BufferPool* pool, const Frame& frame, const EthernetInfo& ethernet);
@@ -131,9 +158,11 @@ class UplinkPort final : public Port {
   bool woken_ = false;         // wake_ was rung since the last Receive
   bool transmitting_ = false;  // between the first frame that was taken in a batch and its Flush
   TooBigAnswer answer_;
-  std::vector<uint8_t> whole_;                     // a frame that is answered
-  std::deque<std::vector<uint8_t>> pending_;       // frames for the VES
-  absl::flat_hash_map<FdbKey, absl::Time> shown_;  // MACs of the VES, and when they were last heard; if they are limited
+  ReflectionFilter reflections_;
+  std::vector<uint8_t> whole_;                // a frame that is answered
+  std::deque<std::vector<uint8_t>> pending_;  // frames for the VES
+  // MACs of the VES, and when they were last heard; if they are limited.
+  absl::flat_hash_map<FdbKey, absl::Time> shown_;
 };
 
 }  // namespace eoib::gateway

@@ -12,7 +12,8 @@
 
 namespace eoib::gateway {
 
-UplinkConfig ReadUplink(const toml::table& table, const std::vector<VesConfig>& veses, Mistakes* mistakes);
+UplinkConfig ReadUplink(const toml::table& table, const std::vector<VesConfig>& veses,
+                        Mistakes* mistakes);
 // Reports two uplinks on one netdev, and two between the same VLANs.
 void CheckUplinksDiffer(const std::vector<UplinkConfig>& uplinks, Mistakes* mistakes);
 

@@ -19,13 +19,9 @@ Json Uplink::Show() const {
   const VlanSet standby = election_.In(State::kStandby);
   if (!standby.empty()) json["standby_vlans"] = standby.ToString();
   if (!trouble_.empty()) json["trouble"] = trouble_;
-  if (last_failover_.has_value()) json["last_failover_ms"] = absl::ToInt64Milliseconds(*last_failover_);
+  if (last_failover_.has_value())
+    json["last_failover_ms"] = absl::ToInt64Milliseconds(*last_failover_);
   if (port_->netdev()->mtu() != 0) json["mtu"] = port_->netdev()->mtu();
-  if (const absl::optional<CaptureReport> capture = Capture()) {
-    json["capture"] = {{"path", capture->path}, {"packets", capture->packets}, {"missed", capture->missed}};
-    if (!capture->status.ok()) json["capture"]["error"] = std::string(capture->status.message());
-    if (capture->full) json["capture"]["full"] = true;
-  }
   json["peers"] = Json::array();
   for (const Gid& gid : config_.peers) {
     Json peer = {{"gid", gid.ToString()}};
@@ -37,7 +33,8 @@ Json Uplink::Show() const {
       VlanSet active, standby;
       for (uint16_t value = 0; value <= Vid::kMax; ++value) {
         if (known->second.claims[value] == UplinkHello::Claim::kActive) active.Add(Vid(value));
-        if (known->second.claims[value] == UplinkHello::Claim::kNone && config_.vlans.vlans().Contains(Vid(value))) {
+        if (known->second.claims[value] == UplinkHello::Claim::kNone &&
+            config_.vlans.vlans().Contains(Vid(value))) {
           standby.Add(Vid(value));
         }
       }
@@ -61,15 +58,19 @@ Json Uplink::Counters() const {
 }
 
 void Uplink::Collect(const MetricSet::Labels& labels, MetricSet* metrics) const {
-#define EOIB_X(member, label, help) metrics->Counter("uplink_" label, help, labels, port_->counters().member.value());
+#define EOIB_X(member, label, help) \
+  metrics->Counter("uplink_" label, help, labels, port_->counters().member.value());
   EOIB_UPLINK_PORT_COUNTERS(EOIB_X)
 #undef EOIB_X
-#define EOIB_X(member, label, help) metrics->Counter("uplink_" label, help, labels, counters_.member);
+#define EOIB_X(member, label, help) \
+  metrics->Counter("uplink_" label, help, labels, counters_.member);
   EOIB_UPLINK_COUNTERS(EOIB_X)
 #undef EOIB_X
   size_t active = 0;
-  for (uint16_t value = 0; value <= Vid::kMax; ++value) active += published_.Contains(Vid(value)) ? 1 : 0;
-  metrics->Gauge("uplink_active_vlans", "VLANs in which this gateway forwards", labels, static_cast<double>(active));
+  for (uint16_t value = 0; value <= Vid::kMax; ++value)
+    active += published_.Contains(Vid(value)) ? 1 : 0;
+  metrics->Gauge("uplink_active_vlans", "VLANs in which this gateway forwards", labels,
+                 static_cast<double>(active));
 }
 
 }  // namespace eoib::gateway

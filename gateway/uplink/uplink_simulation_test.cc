@@ -1,9 +1,10 @@
-// A simulation of bridges and gateways: random schedules of loss, partition, pause, stop and crash, in which every frame is
-// followed.
+// A simulation of bridges and gateways: random schedules of loss, partition, pause, stop and crash,
+// in which every frame is followed.
 //
-// Each side, VES and wire, consists of two islands, which a partition separates. A gateway is on one island of each side, and
-// there is a host on each island. A host sends a broadcast every 23 ms. A gateway that may forward copies it to the other side.
-// Hellos take up to 2 ms and may be lost; frames take up to 2 ms and are not. A station of the wire sends forged hellos.
+// Each side, VES and wire, consists of two islands, which a partition separates. A gateway is on
+// one island of each side, and there is a host on each island. A host sends a broadcast every 23
+// ms. A gateway that may forward copies it to the other side. Hellos take up to 2 ms and may be
+// lost; frames take up to 2 ms and are not. A station of the wire sends forged hellos.
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -17,7 +18,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "gateway/uplink/uplink_election.h"
+#include "gateway/election/uplink_election.h"
 #include "gtest/gtest.h"
 #include "vswitch/base/seed_for_test.h"
 
@@ -58,11 +59,14 @@ class Simulation {
     HealAll();
     RunUntil(quiet + kSettle);
     RunUntil(quiet + kSettle + absl::Milliseconds(300));
-    if (wrong_.empty() && Forwarding() != 1) wrong_ = absl::StrCat("at the end ", Forwarding(), " gateways forward");
+    if (wrong_.empty() && Forwarding() != 1)
+      wrong_ = absl::StrCat("at the end ", Forwarding(), " gateways forward");
     for (const Frame& frame : frames_) {
       // All gateways are on island 0 then.
-      const bool in_time = frame.island == 0 && frame.sent > quiet + kSettle && frame.sent < now_ - 4 * kDelay;
-      if (wrong_.empty() && in_time && frame.copies[1 - frame.side] != 1) wrong_ = "a frame did not cross";
+      const bool in_time =
+          frame.island == 0 && frame.sent > quiet + kSettle && frame.sent < now_ - 4 * kDelay;
+      if (wrong_.empty() && in_time && frame.copies[1 - frame.side] != 1)
+        wrong_ = "a frame did not cross";
     }
     return wrong_;
   }
@@ -90,10 +94,14 @@ class Simulation {
     absl::Time at;
     uint64_t order;
     std::function<void()> run;
-    bool operator<(const Event& other) const { return std::tie(at, order) > std::tie(other.at, other.order); }
+    bool operator<(const Event& other) const {
+      return std::tie(at, order) > std::tie(other.at, other.order);
+    }
   };
 
-  void At(absl::Time when, std::function<void()> run) { events_.push({when, order_++, std::move(run)}); }
+  void At(absl::Time when, std::function<void()> run) {
+    events_.push({when, order_++, std::move(run)});
+  }
   void RunUntil(absl::Time end) {
     while (!events_.empty() && events_.top().at <= end && wrong_.empty()) {
       Event event = events_.top();  // it may add others
@@ -103,7 +111,9 @@ class Simulation {
     }
     now_ = end;
   }
-  absl::Duration SomeDelay() { return absl::Microseconds(50 + static_cast<int64_t>(random_() % 1950)); }
+  absl::Duration SomeDelay() {
+    return absl::Microseconds(50 + static_cast<int64_t>(random_() % 1950));
+  }
 
   // ---- Gateways
 
@@ -111,8 +121,8 @@ class Simulation {
     Gateway& gateway = *gateways_[i];
     gateway.paused = false;
     gateway.backlog.clear();
-    gateway.election = std::make_unique<UplinkElection>(
-        UplinkElection::Options{PKey(0x8001), "up0", gateway.priority, Vlans(), ++gateway.boots << 32});
+    gateway.election = std::make_unique<UplinkElection>(UplinkElection::Options{
+        PKey(0x8001), "up0", gateway.priority, Vlans(), ++gateway.boots << 32});
     gateway.election->Up(gateway.gid, /*alone=*/false, now_);
     Wake(i);
   }
@@ -136,12 +146,12 @@ class Simulation {
     });
   }
   bool MayForward(const Gateway& gateway) const {
-    return gateway.election != nullptr && !gateway.paused && gateway.election->active(kSimulatedVlan) &&
-           now_ < gateway.election->lease();
+    return gateway.election != nullptr && !gateway.paused &&
+           gateway.election->active(kSimulatedVlan) && now_ < gateway.election->lease();
   }
   int Forwarding() const {
-    return static_cast<int>(
-        std::count_if(gateways_.begin(), gateways_.end(), [this](const auto& one) { return MayForward(*one); }));
+    return static_cast<int>(std::count_if(gateways_.begin(), gateways_.end(),
+                                          [this](const auto& one) { return MayForward(*one); }));
   }
   void SendHellos(size_t from, const std::vector<UplinkHello>& hellos) {
     for (const UplinkHello& hello : hellos) {
@@ -152,9 +162,12 @@ class Simulation {
           const bool connected = gateways_[from]->island[side] == gateways_[to]->island[side];
           if (!connected || static_cast<int>(random_() % 100) < loss_) continue;
           arrives = true;
-          At(now_ + SomeDelay(), [this, to, side, hello, boot = gateways_[to]->boots] { HelloArrives(to, side, hello, boot); });
+          At(now_ + SomeDelay(), [this, to, side, hello, boot = gateways_[to]->boots] {
+            HelloArrives(to, side, hello, boot);
+          });
         }
-        if (!arrives || gateways_[to]->paused || gateways_[to]->election == nullptr) NoteUnheard(from, to);
+        if (!arrives || gateways_[to]->paused || gateways_[to]->election == nullptr)
+          NoteUnheard(from, to);
       }
     }
   }
@@ -162,12 +175,15 @@ class Simulation {
     Gateway& gateway = *gateways_[to];
     if (gateway.election == nullptr || gateway.boots != boot) return;
     if (gateway.paused) {
-      return gateway.backlog.push_back([this, to, side, hello, boot] { HelloArrives(to, side, hello, boot); });
+      return gateway.backlog.push_back(
+          [this, to, side, hello, boot] { HelloArrives(to, side, hello, boot); });
     }
     side == 0 ? gateway.election->OnHello(hello, now_) : gateway.election->OnWireHello(hello, now_);
     Wake(to);
   }
-  void NoteUnheard(size_t one, size_t other) { unheard_[{std::min(one, other), std::max(one, other)}] = now_; }
+  void NoteUnheard(size_t one, size_t other) {
+    unheard_[{std::min(one, other), std::max(one, other)}] = now_;
+  }
   bool HearEachOther(size_t one, size_t other) const {
     const auto at = unheard_.find({std::min(one, other), std::max(one, other)});
     return at == unheard_.end() || now_ > at->second + kHeal;
@@ -181,35 +197,41 @@ class Simulation {
     Flood(frame, side, island, /*by=*/{});
     At(now_ + absl::Milliseconds(23), [this, side, island] { HostSends(side, island); });
   }
-  // A copy of a frame on an island: the host there gets it, and so do the gateways there but the one that sent it. `by` are the
-  // gateways that forwarded it, and when.
-  void Flood(size_t frame, int side, int island, const std::vector<std::pair<size_t, absl::Time>>& by) {
+  // A copy of a frame on an island: the host there gets it, and so do the gateways there but the
+  // one that sent it. `by` are the gateways that forwarded it, and when.
+  void Flood(size_t frame, int side, int island,
+             const std::vector<std::pair<size_t, absl::Time>>& by) {
     Deliver(frame, side, by);
     for (size_t i = 0; i < gateways_.size(); ++i) {
       if (gateways_[i]->island[side] != island || (!by.empty() && by.back().first == i)) continue;
-      At(now_ + SomeDelay(),
-         [this, frame, side, by, i, boot = gateways_[i]->boots] { FrameArrives(i, frame, side, by, boot); });
+      At(now_ + SomeDelay(), [this, frame, side, by, i, boot = gateways_[i]->boots] {
+        FrameArrives(i, frame, side, by, boot);
+      });
     }
   }
-  void FrameArrives(size_t i, size_t frame, int side, std::vector<std::pair<size_t, absl::Time>> by, uint64_t boot) {
+  void FrameArrives(size_t i, size_t frame, int side, std::vector<std::pair<size_t, absl::Time>> by,
+                    uint64_t boot) {
     Gateway& gateway = *gateways_[i];
     if (gateway.election == nullptr || gateway.boots != boot) return;
     if (gateway.paused) {
-      return gateway.backlog.push_back([this, i, frame, side, by, boot] { FrameArrives(i, frame, side, by, boot); });
+      return gateway.backlog.push_back(
+          [this, i, frame, side, by, boot] { FrameArrives(i, frame, side, by, boot); });
     }
     if (!MayForward(gateway)) return;
     ++crossed_;
     by.emplace_back(i, now_);
     if (by.size() < 6) Flood(frame, 1 - side, gateway.island[1 - side], by);
   }
-  // Each host gets each frame once, and its own never: only gateways that do not hear each other may cause more.
+  // Each host gets each frame once, and its own never: only gateways that do not hear each other
+  // may cause more.
   void Deliver(size_t frame, int side, const std::vector<std::pair<size_t, absl::Time>>& by) {
     if (!by.empty()) {
       for (const auto& [one, when] : frames_[frame].carriers) {
         if (one == by.back().first) continue;
         if (HearEachOther(one, by.back().first)) {
-          wrong_ = absl::StrCat("frame ", frame, " passed gateways ", one, " and ", by.back().first, " at ",
-                                absl::FormatDuration(when - start_), " and ", absl::FormatDuration(now_ - start_));
+          wrong_ = absl::StrCat("frame ", frame, " passed gateways ", one, " and ", by.back().first,
+                                " at ", absl::FormatDuration(when - start_), " and ",
+                                absl::FormatDuration(now_ - start_));
         }
         ++copies_in_partitions_;
       }
@@ -244,7 +266,8 @@ class Simulation {
     hello.runs = {{kSimulatedVlan, kSimulatedVlan, static_cast<UplinkHello::Claim>(random_() % 5)}};
     for (size_t to = 0; to < gateways_.size(); ++to) {
       if (gateways_[to]->island[1] != 0) continue;
-      At(now_ + SomeDelay(), [this, to, hello, boot = gateways_[to]->boots] { HelloArrives(to, 1, hello, boot); });
+      At(now_ + SomeDelay(),
+         [this, to, hello, boot = gateways_[to]->boots] { HelloArrives(to, 1, hello, boot); });
     }
   }
   void Fault() {
@@ -292,7 +315,8 @@ class Simulation {
     NoteGone(i);
     Wake(i);
     // The gateway reads the waiting hellos one by one; the election may run before.
-    for (const std::function<void()>& arrived : std::exchange(gateway.backlog, {})) At(now_ + SomeDelay() / 4, arrived);
+    for (const std::function<void()>& arrived : std::exchange(gateway.backlog, {}))
+      At(now_ + SomeDelay() / 4, arrived);
   }
   void HealAll() {
     loss_ = 0;
@@ -311,7 +335,8 @@ class Simulation {
   std::vector<std::unique_ptr<Gateway>> gateways_;
   int loss_ = 0;  // of hellos, per cent on each side
   bool faults_ = true;
-  std::map<std::pair<size_t, size_t>, absl::Time> unheard_;  // when a hello between the two was last lost on both sides
+  // When a hello between the two was last lost on both sides.
+  std::map<std::pair<size_t, size_t>, absl::Time> unheard_;
   std::vector<Frame> frames_;
   uint64_t crossed_ = 0, copies_in_partitions_ = 0;
   std::string wrong_;
@@ -329,7 +354,8 @@ TEST(UplinkSimulationTest, NoLoopAndNoDuplicateWhileGatewaysHearEachOther) {
     copies += simulation.copies_in_partitions();
   }
   EXPECT_GT(crossed, 200'000u) << "it simulates too little";
-  EXPECT_GT(copies, 50u) << "no schedule has two gateways that forward, so the checks check nothing";
+  EXPECT_GT(copies, 50u)
+      << "no schedule has two gateways that forward, so the checks check nothing";
 }
 
 }  // namespace

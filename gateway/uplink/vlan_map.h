@@ -8,7 +8,7 @@
 
 #include "absl/types/optional.h"
 #include "vswitch/base/address.h"
-#include "vswitch/vlan_policy.h"
+#include "vswitch/forwarder/vlan_policy.h"
 
 namespace eoib::gateway {
 

@@ -44,13 +44,15 @@ absl::StatusOr<UniqueFd> OpenSocket(const std::string& netdev) {
   address.sll_family = AF_PACKET;
   address.sll_protocol = htons(ETH_P_ALL);
   address.sll_ifindex = static_cast<int>(index);
-  if (bind(packets.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) return Failed("bind", netdev);
+  if (bind(packets.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0)
+    return Failed("bind", netdev);
   return packets;
 }
 
 // The outer tag that the kernel took out of the frame, TPID and TCI, and the time of the frame.
 void ReadMetadata(msghdr* message, uint32_t* tag, absl::Time* time) {
-  for (cmsghdr* entry = CMSG_FIRSTHDR(message); entry != nullptr; entry = CMSG_NXTHDR(message, entry)) {
+  for (cmsghdr* entry = CMSG_FIRSTHDR(message); entry != nullptr;
+       entry = CMSG_NXTHDR(message, entry)) {
     if (entry->cmsg_level == SOL_SOCKET && entry->cmsg_type == SCM_TIMESTAMPNS) {
       timespec stamp;
       std::memcpy(&stamp, CMSG_DATA(entry), sizeof(stamp));
@@ -60,22 +62,26 @@ void ReadMetadata(msghdr* message, uint32_t* tag, absl::Time* time) {
       std::memcpy(&metadata, CMSG_DATA(entry), sizeof(metadata));
       if ((metadata.tp_status & TP_STATUS_VLAN_VALID) == 0) continue;
       const bool names_tpid = (metadata.tp_status & TP_STATUS_VLAN_TPID_VALID) != 0;
-      *tag = uint32_t{names_tpid ? metadata.tp_vlan_tpid : kEtherTypeVlan} << 16 | metadata.tp_vlan_tci;
+      *tag = uint32_t{names_tpid ? metadata.tp_vlan_tpid : kEtherTypeVlan} << 16 |
+             metadata.tp_vlan_tci;
     }
   }
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<WireCapture>> WireCapture::Start(const std::string& netdev, const CaptureOptions& options) {
+absl::StatusOr<std::unique_ptr<WireCapture>> WireCapture::Start(const std::string& netdev,
+                                                                const CaptureOptions& options) {
   if (options.filter.vport.has_value()) {
-    return absl::InvalidArgumentError("capture start: vport= and uplink= exclude each other; a wire has no vPorts");
+    return absl::InvalidArgumentError(
+        "capture start: vport= and uplink= exclude each other; a wire has no vPorts");
   }
   absl::StatusOr<UniqueFd> packets = OpenSocket(netdev);
   if (!packets.ok()) return packets.status();
   absl::StatusOr<std::unique_ptr<PcapWriter>> writer = PcapWriter::Open(options.path);
   if (!writer.ok()) return writer.status();
-  std::unique_ptr<WireCapture> capture(new WireCapture(options, *std::move(packets), *std::move(writer)));
+  std::unique_ptr<WireCapture> capture(
+      new WireCapture(options, *std::move(packets), *std::move(writer)));
   // Signals belong to the program's own threads.
   sigset_t all, before;
   sigfillset(&all);
@@ -85,7 +91,8 @@ absl::StatusOr<std::unique_ptr<WireCapture>> WireCapture::Start(const std::strin
   return capture;
 }
 
-WireCapture::WireCapture(const CaptureOptions& options, UniqueFd packets, std::unique_ptr<PcapWriter> writer)
+WireCapture::WireCapture(const CaptureOptions& options, UniqueFd packets,
+                         std::unique_ptr<PcapWriter> writer)
     : options_(options),
       packets_(std::move(packets)),
       stop_(MakeEventFd()),
@@ -113,7 +120,7 @@ bool WireCapture::IsStopping() const {
   return poll(&stop, 1, 0) > 0;
 }
 
-// ---- The thread -------------------------------------------------------------------------------------------------------
+// ---- The thread ---------------------------------------------------------------------------------
 
 void WireCapture::Run() {
   bool last = false, good = true;
@@ -123,9 +130,11 @@ void WireCapture::Run() {
     last = fds[1].revents != 0;
     good = ReadAll();
   }
+  if (const absl::Status status = writer_->Close(); !status.ok()) Publish(status);
 }
 
-// Reads what has arrived, at most a queue of small frames, so that a stop is seen. False if the capture has ended.
+// Reads what has arrived, at most a queue of small frames, so that a stop is seen. False if the
+// capture has ended.
 bool WireCapture::ReadAll() {
   absl::Status status;
   for (int i = 0; i < 4096 && status.ok() && !full_; ++i) {
@@ -140,10 +149,12 @@ bool WireCapture::ReadAll() {
   return status.ok() && !full_;
 }
 
-// A frame with its outer tag; nothing if none has arrived. `length` is that of the whole frame, which may be longer than the
-// buffer.
+// A frame with its outer tag; nothing if none has arrived. `length` is that of the whole frame,
+// which may be longer than the buffer.
 absl::optional<absl::Span<const uint8_t>> WireCapture::ReadOne(size_t* length, absl::Time* time) {
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(tpacket_auxdata)) + CMSG_SPACE(sizeof(timespec))> control;
+  alignas(cmsghdr)
+      std::array<char, CMSG_SPACE(sizeof(tpacket_auxdata)) + CMSG_SPACE(sizeof(timespec))>
+          control;
   uint8_t* const begin = frame_.data() + kVlanTagSize;
   iovec part = {begin, PcapWriter::kMaxFrame - kVlanTagSize};
   msghdr message{};
@@ -184,7 +195,8 @@ absl::Status WireCapture::Write(absl::Time time, absl::Span<const uint8_t> frame
 void WireCapture::Publish(const absl::Status& status) {
   tpacket_stats statistics{};
   socklen_t size = sizeof(statistics);
-  if (getsockopt(packets_.get(), SOL_PACKET, PACKET_STATISTICS, &statistics, &size) == 0) missed_ += statistics.tp_drops;
+  if (getsockopt(packets_.get(), SOL_PACKET, PACKET_STATISTICS, &statistics, &size) == 0)
+    missed_ += statistics.tp_drops;
   absl::MutexLock lock(&mutex_);
   report_ = {options_.path, writer_->frames(), missed_, status, full_};
 }

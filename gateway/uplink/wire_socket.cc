@@ -22,8 +22,9 @@ namespace {
 
 constexpr int kControlPriority = 7;  // TC_PRIO_CONTROL: the qdisc sends it first
 
-// Makes the kernel drop all frames but hellos to their group in VLAN `vid`. The kernel has taken the outer tag out of the
-// frame. A frame with a priority tag is untagged; one with a provider tag (802.1ad) is no hello.
+// Makes the kernel drop all frames but hellos to their group in VLAN `vid`. The kernel has taken
+// the outer tag out of the frame. A frame with a priority tag is untagged; one with a provider tag
+// (802.1ad) is no hello.
 bool Filter(int fd, Vid vid) {
   constexpr uint64_t kGroup = kUplinkHelloGroup.ToUint64();
   constexpr auto kTagged = static_cast<uint32_t>(SKF_AD_OFF + SKF_AD_VLAN_TAG_PRESENT);
@@ -58,18 +59,24 @@ std::vector<uint8_t> MakeFrame(MacAddr destination, MacAddr source, Vid vid, uin
   std::vector<uint8_t> frame(std::max(kEthernetHeaderSize + payload.size(), kMinFrameSize) + tag);
   WriteEthernetHeader(destination, source, ethertype, frame.data() + tag);
   if (tag != 0) InsertVlanTag(frame.data() + tag, vid, 0);
-  std::copy(payload.begin(), payload.end(), frame.begin() + static_cast<ptrdiff_t>(tag + kEthernetHeaderSize));
+  std::copy(payload.begin(), payload.end(),
+            frame.begin() + static_cast<ptrdiff_t>(tag + kEthernetHeaderSize));
   return frame;
 }
 
 absl::StatusOr<WireSocket> WireSocket::Open(const std::string& netdev, Vid hellos) {
   UniqueFd packets(socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!packets.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("open a packet socket for hellos on netdev ", netdev));
+  if (!packets.valid())
+    return absl::ErrnoToStatus(errno,
+                               absl::StrCat("open a packet socket for hellos on netdev ", netdev));
   const int on = 1;
-  if (setsockopt(packets.get(), SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof(on)) != 0 || !Filter(packets.get(), hellos)) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("set up the socket for hellos on netdev ", netdev));
+  if (setsockopt(packets.get(), SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof(on)) != 0 ||
+      !Filter(packets.get(), hellos)) {
+    return absl::ErrnoToStatus(errno,
+                               absl::StrCat("set up the socket for hellos on netdev ", netdev));
   }
-  setsockopt(packets.get(), SOL_SOCKET, SO_PRIORITY, &kControlPriority, sizeof(kControlPriority));  // else they queue
+  // Else they queue.
+  setsockopt(packets.get(), SOL_SOCKET, SO_PRIORITY, &kControlPriority, sizeof(kControlPriority));
   return WireSocket(netdev, std::move(packets));
 }
 
@@ -79,13 +86,16 @@ bool WireSocket::Bind() {
   sockaddr_ll bound{};
   socklen_t size = sizeof(bound);
   const bool is_bound =
-      getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&bound), &size) == 0 && bound.sll_ifindex == index;
+      getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&bound), &size) == 0 &&
+      bound.sll_ifindex == index;
   if (index == index_ && is_bound) return true;
   sockaddr_ll address{};
   address.sll_family = AF_PACKET;
-  address.sll_protocol = htons(ETH_P_ALL);  // a socket of one EtherType gets frames without their VLAN
+  // A socket of one EtherType gets frames without their VLAN.
+  address.sll_protocol = htons(ETH_P_ALL);
   address.sll_ifindex = index;
-  if (bind(socket_.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) return false;
+  if (bind(socket_.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0)
+    return false;
   index_ = index;
   return true;
 }
@@ -100,6 +110,8 @@ void WireSocket::Receive(absl::FunctionRef<void(absl::Span<const uint8_t> payloa
   }
 }
 
-void WireSocket::Send(absl::Span<const uint8_t> frame) { send(socket_.get(), frame.data(), frame.size(), 0); }
+void WireSocket::Send(absl::Span<const uint8_t> frame) {
+  send(socket_.get(), frame.data(), frame.size(), 0);
+}
 
 }  // namespace eoib::gateway

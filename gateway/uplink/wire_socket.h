@@ -1,5 +1,6 @@
-// WireSocket: control's own socket on the netdev of an uplink: hellos of gateways, and the frames by which stations of the VES
-// are advertised. The frames of the stations themselves pass through the UplinkPort.
+// WireSocket: control's own socket on the netdev of an uplink: hellos of gateways, and the frames
+// by which stations of the VES are advertised. The frames of the stations themselves pass through
+// the UplinkPort.
 #ifndef EOIB_GATEWAY_UPLINK_WIRE_SOCKET_H_
 #define EOIB_GATEWAY_UPLINK_WIRE_SOCKET_H_
 
@@ -38,7 +39,8 @@ class WireSocket {
   void Send(absl::Span<const uint8_t> frame);
 
  private:
-  WireSocket(const std::string& netdev, UniqueFd socket) : netdev_(netdev), socket_(std::move(socket)) {}
+  WireSocket(const std::string& netdev, UniqueFd socket)
+      : netdev_(netdev), socket_(std::move(socket)) {}
 
   std::string netdev_;
   UniqueFd socket_;

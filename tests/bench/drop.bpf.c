@@ -1,4 +1,5 @@
-// An XDP program that drops PER_MILLION of a million frames at random, as a bad cable would. net_bench loads it.
+// An XDP program that drops PER_MILLION of a million frames at random, as a bad cable would.
+// net_bench loads it.
 #include <linux/bpf.h>
 
 static unsigned (*const random_number)(void) = (void*)BPF_FUNC_get_prandom_u32;

@@ -8,8 +8,7 @@ cd "$(dirname "$0")/../.."
 . deploy/packages.sh
 
 install_packages build run test profile
-build_tree build/profile stream_profile -- -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_COMPILER=g++ \
-  -DCMAKE_CXX_FLAGS=-fno-omit-frame-pointer >/dev/null
+build_tree release build/profile stream_profile -- -DCMAKE_CXX_FLAGS=-fno-omit-frame-pointer >/dev/null
 mkdir -p build/bench
 EOIB_BIN=$PWD/build/profile/bin build/profile/bench/stream_profile build/bench/stream
 perf script -i build/bench/stream.data -F comm,pid,ip,sym,dso 2>/dev/null |

@@ -1,12 +1,13 @@
-// Measures the forwarder's stages: nanoseconds a frame for each stage, in both directions, with 1,000 and with 1,000,000 MACs
-// in the FDB.
+// Measures the forwarder's stages: nanoseconds a frame for each stage, in both directions, with
+// 1,000 and with 1,000,000 MACs in the FDB.
 //
 //   forward_bench OUTPUT.json
 //
-// One thread polls two agents' data paths on an in-process software subnet: a port of the first sends batches of 64 frames,
-// which the second delivers to its port. Half of the MACs are behind each agent. Source and destination of a frame are random,
-// so that a large FDB does not fit the cache. The ports are memory, not TAPs; the flame graphs show the kernel's cost. The
-// environment variable EOIB_BENCH_ROUNDS sets the number of rounds.
+// One thread polls two agents' data paths on an in-process software subnet: a port of the first
+// sends batches of 64 frames, which the second delivers to its port. Half of the MACs are behind
+// each agent. Source and destination of a frame are random, so that a large FDB does not fit the
+// cache. The ports are memory, not TAPs; the flame graphs show the kernel's cost. The environment
+// variable EOIB_BENCH_ROUNDS sets the number of rounds.
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -22,7 +23,7 @@
 #include "tests/bench/report.h"
 #include "tests/lab/frames.h"
 #include "tests/lab/process.h"
-#include "vswitch/forwarder_test_fixture.h"
+#include "vswitch/forwarder/forwarder_test_fixture.h"
 
 namespace eoib::bench {
 namespace {
@@ -32,8 +33,9 @@ constexpr size_t kBatches = 500;  // in a measurement
 constexpr size_t kWarmUp = 100;   // before it, because other measurements have used the caches
 constexpr size_t kMacCounts[] = {1'000, 1'000'000};
 constexpr size_t kFrameSizes[] = {64, 1500};
-const char* const kStageNames[] = {"receive", "decapsulate", "parse", "admit",  "canonicalise", "learn",
-                                   "resolve", "transmit",    "flush", "refill", "reap"};
+const char* const kStageNames[] = {"receive",      "decapsulate", "parse",   "admit",
+                                   "canonicalise", "learn",       "resolve", "transmit",
+                                   "flush",        "refill",      "reap"};
 static_assert(std::size(kStageNames) == kStages);
 
 int64_t Nanoseconds() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
@@ -44,7 +46,8 @@ std::string CountName(size_t macs) {
 }
 
 // "from_port_64B_1k_learn".
-std::string SeriesName(const std::string& direction, size_t size, const std::string& count, const std::string& what) {
+std::string SeriesName(const std::string& direction, size_t size, const std::string& count,
+                       const std::string& what) {
   return absl::StrCat(direction, "_", size, "B_", count, "_", what);
 }
 
@@ -86,7 +89,9 @@ struct Agent {
 class Pair {
  public:
   explicit Pair(size_t macs)
-      : macs_(macs), first_(&subnet_, "first", &clock_, macs), second_(&subnet_, "second", &clock_, macs) {
+      : macs_(macs),
+        first_(&subnet_, "first", &clock_, macs),
+        second_(&subnet_, "second", &clock_, macs) {
     SetFrameSize(64);
     Introduce(&first_, Mac(0));
     Introduce(&second_, Mac(macs / 2));
@@ -94,10 +99,12 @@ class Pair {
     Fill(&second_, second_.Find(Mac(0)), second_.local());
   }
 
-  // Bytes from the destination MAC on: a UDP datagram whose checksum is left to the interface, as the kernel does.
+  // Bytes from the destination MAC on: a UDP datagram whose checksum is left to the interface, as
+  // the kernel does.
   void SetFrameSize(size_t size) {
     const lab::Flow4 flow{MacAddr(), MacAddr(), {10, 0, 0, 1}, {10, 0, 0, 2}};
-    first_.port.SetFrame(lab::UdpDatagram(flow, 1, 2, lab::Bytes(size - kHeaders)), {true, kUdpStart, kUdpChecksum});
+    first_.port.SetFrame(lab::UdpDatagram(flow, 1, 2, lab::Bytes(size - kHeaders)),
+                         {true, kUdpStart, kUdpChecksum});
   }
 
   // Brings caches, rings and tables into a steady state.
@@ -152,7 +159,8 @@ class Pair {
 
   // Polls until nothing moves any more.
   void Settle() {
-    while (first_.host.Turn() | second_.host.Turn() | first_.host.ResolvePunts() | second_.host.ResolvePunts()) {
+    while (first_.host.Turn() | second_.host.Turn() | first_.host.ResolvePunts() |
+           second_.host.ResolvePunts()) {
     }
   }
 
@@ -160,8 +168,9 @@ class Pair {
     if (low.IsNone() || high.IsNone()) lab::Die("the agents do not know each other");
     for (size_t i = 0; i < macs_; ++i) {
       const VPortId vport = i < macs_ / 2 ? low : high;
-      agent->host.fdb()->Learn(FdbKey(Vid(0), Mac(i)), vport,
-                               vport == agent->local() ? FdbOrigin::kLocalLearned : FdbOrigin::kRemoteLearned);
+      agent->host.fdb()->Learn(
+          FdbKey(Vid(0), Mac(i)), vport,
+          vport == agent->local() ? FdbOrigin::kLocalLearned : FdbOrigin::kRemoteLearned);
     }
     if (agent->host.fdb()->size() != macs_) lab::Die("the FDB did not take all addresses");
   }
@@ -189,13 +198,15 @@ class Limits {
   double Copy(size_t size) {
     return Measure([] {},
                    [&] {
-                     for (size_t i = 0; i < kBatch; ++i) std::memcpy(NextBuffer(), template_.data(), size);
+                     for (size_t i = 0; i < kBatch; ++i)
+                       std::memcpy(NextBuffer(), template_.data(), size);
                    });
   }
   double HashLookup() {
     return Measure(
         [&] {
-          for (FdbKey& key : keys_) key = FdbKey(Vid(0), MacAddr::FromUint64(random_() % lines_.size()));
+          for (FdbKey& key : keys_)
+            key = FdbKey(Vid(0), MacAddr::FromUint64(random_() % lines_.size()));
         },
         [&] {
           for (FdbKey key : keys_) sink_ = sink_ + table_.find(key)->second.last_seen;
@@ -251,12 +262,14 @@ struct Direction {
   const char* name;
   std::vector<Stage> stages;
 };
-const Direction kFromPort = {"from_port",
-                             {Stage::kReceive, Stage::kParse, Stage::kAdmit, Stage::kCanonicalise, Stage::kLearn,
-                              Stage::kResolve, Stage::kTransmit, Stage::kFlush, Stage::kReap}};
-const Direction kFromFabric = {"from_fabric",
-                               {Stage::kReceive, Stage::kDecapsulate, Stage::kParse, Stage::kAdmit, Stage::kLearn,
-                                Stage::kResolve, Stage::kTransmit, Stage::kFlush, Stage::kRefill, Stage::kReap}};
+const Direction kFromPort = {
+    "from_port",
+    {Stage::kReceive, Stage::kParse, Stage::kAdmit, Stage::kCanonicalise, Stage::kLearn,
+     Stage::kResolve, Stage::kTransmit, Stage::kFlush, Stage::kReap}};
+const Direction kFromFabric = {
+    "from_fabric",
+    {Stage::kReceive, Stage::kDecapsulate, Stage::kParse, Stage::kAdmit, Stage::kLearn,
+     Stage::kResolve, Stage::kTransmit, Stage::kFlush, Stage::kRefill, Stage::kReap}};
 
 // The names of a direction's rows: its stages, their sum, and the time of the whole without probes.
 std::vector<std::string> RowNames(const Direction& direction) {
@@ -267,10 +280,12 @@ std::vector<std::string> RowNames(const Direction& direction) {
   return names;
 }
 
-void AddTimes(Report* report, const Direction& direction, size_t size, size_t macs, const StageTimes& times, int64_t whole) {
+void AddTimes(Report* report, const Direction& direction, size_t size, size_t macs,
+              const StageTimes& times, int64_t whole) {
   constexpr double kFrames = kBatches * kBatch;
   const auto add = [&](const std::string& what, int64_t nanoseconds) {
-    report->Add(SeriesName(direction.name, size, CountName(macs), what), static_cast<double>(nanoseconds) / kFrames);
+    report->Add(SeriesName(direction.name, size, CountName(macs), what),
+                static_cast<double>(nanoseconds) / kFrames);
   };
   int64_t sum = 0;
   for (Stage stage : direction.stages) {
@@ -281,14 +296,15 @@ void AddTimes(Report* report, const Direction& direction, size_t size, size_t ma
   add("whole", whole);
 }
 
-// What the switch does with a frame that it has from a port: all stages from its headers to its post. Their share of the time
-// without a probe, because the probe's timestamps take time too.
+// What the switch does with a frame that it has from a port: all stages from its headers to its
+// post. Their share of the time without a probe, because the probe's timestamps take time too.
 void AddForwardTime(Report* report, size_t macs, const StageTimes& times, int64_t whole) {
   int64_t sum = 0;
   for (Stage stage : kFromPort.stages) sum += times[stage];
   const int64_t forward = sum - times[Stage::kReceive] - times[Stage::kReap];
   const double share = static_cast<double>(forward) / static_cast<double>(sum);
-  report->Add("forward_" + CountName(macs), share * static_cast<double>(whole) / (kBatches * kBatch));
+  report->Add("forward_" + CountName(macs),
+              share * static_cast<double>(whole) / (kBatches * kBatch));
 }
 
 void MeasurePair(Pair* pair, size_t size, Report* report) {
@@ -297,7 +313,8 @@ void MeasurePair(Pair* pair, size_t size, Report* report) {
   pair->WarmUp();
   const size_t delivered = pair->Run(kBatches, &port_times, &fabric_times).delivered;
   const Pair::Whole whole = pair->Run(kBatches, nullptr, nullptr);
-  if (delivered != kBatches * kBatch || whole.delivered != kBatches * kBatch) lab::Die("not every frame was delivered");
+  if (delivered != kBatches * kBatch || whole.delivered != kBatches * kBatch)
+    lab::Die("not every frame was delivered");
   AddTimes(report, kFromPort, size, pair->macs(), port_times, whole.from_port);
   if (size == kFrameSizes[0]) AddForwardTime(report, pair->macs(), port_times, whole.from_port);
   AddTimes(report, kFromFabric, size, pair->macs(), fabric_times, whole.from_fabric);
@@ -308,7 +325,8 @@ void MeasureLimits(Limits* limits, Report* report) {
   report->Add("limit_hash_lookup_" + count, limits->HashLookup());
   report->Add("limit_line_read_" + count, limits->LineRead());
   if (limits->macs() != kMacCounts[0]) return;
-  for (size_t size : kFrameSizes) report->Add(absl::StrCat("limit_copy_", size, "B"), limits->Copy(size));
+  for (size_t size : kFrameSizes)
+    report->Add(absl::StrCat("limit_copy_", size, "B"), limits->Copy(size));
   report->Add("limit_timestamp", limits->Timestamp());
 }
 
@@ -316,10 +334,12 @@ void AddRatios(Report* report, const Direction& direction, size_t size) {
   const std::string small = CountName(kMacCounts[0]), large = CountName(kMacCounts[1]);
   for (const std::string& row : RowNames(direction)) {
     report->Compare(SeriesName(direction.name, size, row, absl::StrCat(large, "_vs_", small)),
-                    SeriesName(direction.name, size, large, row), SeriesName(direction.name, size, small, row), {});
+                    SeriesName(direction.name, size, large, row),
+                    SeriesName(direction.name, size, small, row), {});
     for (const std::string& count : {small, large}) {
       const char* const kind = row == "whole" ? "_vs_sum" : "_share";
-      report->Compare(SeriesName(direction.name, size, count, row + kind), SeriesName(direction.name, size, count, row),
+      report->Compare(SeriesName(direction.name, size, count, row + kind),
+                      SeriesName(direction.name, size, count, row),
                       SeriesName(direction.name, size, count, "sum"), {});
     }
   }
@@ -333,14 +353,17 @@ std::string Cell(const Report::Summary& summary) {
 void PrintDirection(const Report& report, const Direction& direction) {
   std::printf("%-13s", direction.name);
   for (size_t size : kFrameSizes) {
-    for (size_t macs : kMacCounts) std::printf(" %22s", absl::StrCat(size, " B, ", CountName(macs)).c_str());
+    for (size_t macs : kMacCounts)
+      std::printf(" %22s", absl::StrCat(size, " B, ", CountName(macs)).c_str());
   }
   std::printf("\n");
   for (const std::string& row : RowNames(direction)) {
     std::printf("%-13s", row.c_str());
     for (size_t size : kFrameSizes) {
       for (size_t macs : kMacCounts) {
-        std::printf(" %22s", Cell(report.Of(SeriesName(direction.name, size, CountName(macs), row))).c_str());
+        std::printf(
+            " %22s",
+            Cell(report.Of(SeriesName(direction.name, size, CountName(macs), row))).c_str());
       }
     }
     std::printf("\n");
@@ -350,9 +373,11 @@ void PrintDirection(const Report& report, const Direction& direction) {
 
 void PrintLimits(const Report& report) {
   const std::string small = CountName(kMacCounts[0]), large = CountName(kMacCounts[1]);
-  std::printf("%-28s %22s %22s\n", "the machine", (small + " or 64 B").c_str(), (large + " or 1500 B").c_str());
+  std::printf("%-28s %22s %22s\n", "the machine", (small + " or 64 B").c_str(),
+              (large + " or 1500 B").c_str());
   for (const char* limit : {"hash_lookup", "line_read"}) {
-    std::printf("%-28s %22s %22s\n", limit, Cell(report.Of(absl::StrCat("limit_", limit, "_", small))).c_str(),
+    std::printf("%-28s %22s %22s\n", limit,
+                Cell(report.Of(absl::StrCat("limit_", limit, "_", small))).c_str(),
                 Cell(report.Of(absl::StrCat("limit_", limit, "_", large))).c_str());
   }
   std::printf("%-28s %22s %22s\n", "copy", Cell(report.Of("limit_copy_64B")).c_str(),
@@ -376,12 +401,14 @@ bool Run(const std::string& output) {
     for (auto& limit : limits) MeasureLimits(limit.get(), &report);
   }
   for (int round = 0; round < rounds; ++round) report.Add("one", 1);
-  report.Compare("forward_ns_1M", "forward_1M", "one", {.required = 120, .aim = 80, .at_most = true});
+  report.Compare("forward_ns_1M", "forward_1M", "one",
+                 {.required = 120, .aim = 80, .at_most = true});
   for (const Direction* direction : {&kFromPort, &kFromFabric}) {
     for (size_t size : kFrameSizes) AddRatios(&report, *direction, size);
   }
   report.PrintHeading();
-  std::printf("ns a frame: median (smallest-largest) of %d rounds, by frame size and MACs\n\n", rounds);
+  std::printf("ns a frame: median (smallest-largest) of %d rounds, by frame size and MACs\n\n",
+              rounds);
   for (const Direction* direction : {&kFromPort, &kFromFabric}) PrintDirection(report, *direction);
   PrintLimits(report);
   std::printf("\n");

@@ -1,11 +1,13 @@
-// Measures the traffic between an Ethernet host and an IPoIB host through a gateway. It compares it, in interleaved rounds,
-// with the same two network namespaces behind a Linux router (two veth pairs), and with two Ethernet hosts of the VES.
+// Measures the traffic between an Ethernet host and an IPoIB host through a gateway. It compares
+// it, in interleaved rounds, with the same two network namespaces behind a Linux router (two veth
+// pairs), and with two Ethernet hosts of the VES.
 //
 //   gateway_bench OUTPUT.json
 //
-// The environment variables EOIB_BENCH_ROUNDS and EOIB_BENCH_SECONDS (of each measurement) set the duration. The veths have
-// the MTU of the VES's interface. They carry super-frames of 64 KiB from end to end; "frames" is the same routing over veths
-// that carry only frames of the MTU, like the gateway's hosts.
+// The environment variables EOIB_BENCH_ROUNDS and EOIB_BENCH_SECONDS (of each measurement) set the
+// duration. The veths have the MTU of the VES's interface. They carry super-frames of 64 KiB from
+// end to end; "frames" is the same routing over veths that carry only frames of the MTU, like the
+// gateway's hosts.
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -22,9 +24,10 @@ namespace {
 using lab::Host;
 
 constexpr uint16_t kVes = 0x8001, kIpoib = 0x8002;
-constexpr int kMtu = 4074;
+constexpr int kMtu = 4070;
 
-// The last word of each name is the series to compare the gateway with. More is better, except for rtt.
+// The last word of each name is the series to compare the gateway with. More is better, except for
+// rtt.
 constexpr Report::RatioSpec kRatios[] = {
     {"tcp_vs_route", "tcp_gateway (Gb/s)", "tcp_route (Gb/s)", {}},
     {"tcp_back_vs_route", "tcp_back_gateway (Gb/s)", "tcp_back_route (Gb/s)", {}},
@@ -42,7 +45,8 @@ constexpr Report::RatioSpec kRatios[] = {
 class GatewayBench {
  public:
   GatewayBench() {
-    // The machine's default may be BBR, whose sockets stay paced by timers even if iperf3 chooses another after connect().
+    // The machine's default may be BBR, whose sockets stay paced by timers even if iperf3 chooses
+    // another after connect().
     for (Host* host : {ethernet_.host(), second_.host(), station_.host()}) {
       host->Sysctl("ipv4/tcp_congestion_control", "reno");
     }
@@ -89,9 +93,12 @@ class GatewayBench {
   Host* const router_ = lab_.AddHost("router");
   lab::Agent ethernet_{&lab_, &fabric_, lab_.AddHost("h1", {.ipv6 = true}), {}};
   lab::Agent second_{&lab_, &fabric_, lab_.AddHost("h2"), {}};
-  lab::GatewayDaemon gateway_{&lab_, &fabric_, lab_.AddHost("gw"), {lab::GatewaySpec{.ves_pkey = kVes, .pkey = kIpoib}}};
-  lab::IpoibHost station_{
-      &lab_, &fabric_, lab_.AddHost("s1", {.ipv6 = true}), {.pkey = kIpoib, .addresses = {"10.0.0.11/24", "fd00::11/64"}}};
+  lab::GatewayDaemon gateway_{
+      &lab_, &fabric_, lab_.AddHost("gw"), {lab::GatewaySpec{.ves_pkey = kVes, .pkey = kIpoib}}};
+  lab::IpoibHost station_{&lab_,
+                          &fabric_,
+                          lab_.AddHost("s1", {.ipv6 = true}),
+                          {.pkey = kIpoib, .addresses = {"10.0.0.11/24", "fd00::11/64"}}};
   const Path paths_[5] = {{"gateway", ethernet_.host(), station_.host(), "10.0.0.1", "10.0.0.11"},
                           {"gateway6", ethernet_.host(), station_.host(), "fd00::1", "fd00::11"},
                           {"route", ethernet_.host(), station_.host(), "10.8.1.1", "10.8.2.1"},
@@ -101,7 +108,8 @@ class GatewayBench {
 
 bool Run(const std::string& output) {
   GatewayBench bench;
-  return RunRounds("gateway", kRatios, output, [&bench](Report* report, int seconds) { bench.Round(report, seconds); });
+  return RunRounds("gateway", kRatios, output,
+                   [&bench](Report* report, int seconds) { bench.Round(report, seconds); });
 }
 
 }  // namespace

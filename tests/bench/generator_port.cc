@@ -9,7 +9,8 @@ void GeneratorPort::SetFrame(std::vector<uint8_t> frame, const ChecksumRequest& 
   checksum_ = checksum;
 }
 
-size_t GeneratorPort::Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept {
+size_t GeneratorPort::Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out,
+                              PortReceiveCounts* counts) noexcept {
   size_t received = 0;
   for (const auto& [destination, source] : queued_) {
     const BufferId buffer = pool->Allocate();

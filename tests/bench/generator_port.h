@@ -1,5 +1,5 @@
-// GeneratorPort: a port whose outside is a benchmark. It sends frames of one kind between addresses that the benchmark queues,
-// and discards frames that it is to transmit.
+// GeneratorPort: a port whose outside is a benchmark. It sends frames of one kind between addresses
+// that the benchmark queues, and discards frames that it is to transmit.
 #ifndef EOIB_TESTS_BENCH_GENERATOR_PORT_H_
 #define EOIB_TESTS_BENCH_GENERATOR_PORT_H_
 
@@ -14,7 +14,8 @@ namespace eoib::bench {
 // One thread.
 class GeneratorPort final : public Port {
  public:
-  // Sets the frame to send, from the addresses on, which are replaced; each frame asks for `checksum`.
+  // Sets the frame to send, from the addresses on, which are replaced; each frame asks for
+  // `checksum`.
   void SetFrame(std::vector<uint8_t> frame, const ChecksumRequest& checksum);
   // Queues a frame for Receive.
   void Queue(MacAddr destination, MacAddr source) { queued_.emplace_back(destination, source); }
@@ -22,7 +23,8 @@ class GeneratorPort final : public Port {
 
   int receive_fd() const override { return -1; }
   // Hands out all queued frames, which must fit.
-  size_t Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept override;
+  size_t Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out,
+                 PortReceiveCounts* counts) noexcept override;
   DropReason Transmit(const Frame& frame, bool strip_tag) noexcept override;
   MacAddr mac() const override { return MacAddr(); }
 

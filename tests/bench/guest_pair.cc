@@ -14,13 +14,16 @@ constexpr int64_t kBytes = 20'000'000;
 
 std::string Run(lab::LinuxGuest* guest, const std::string& command) {
   const lab::RunResult result = guest->Run(command);
-  if (!result.ok()) lab::Die(absl::StrCat("in a guest: ", command, "\n", result.ToString(), guest->machine().Console()));
+  if (!result.ok())
+    lab::Die(
+        absl::StrCat("in a guest: ", command, "\n", result.ToString(), guest->machine().Console()));
   return result.out;
 }
 
 void SetUp(lab::LinuxGuest* guest, int number, int mtu) {
   if (!guest->IsReady()) lab::Die("a guest does not boot: " + guest->machine().Console());
-  Run(guest, absl::StrCat("ip link set eth0 mtu ", mtu, " up && ip addr add 10.3.0.", number, "/24 dev eth0"));
+  Run(guest, absl::StrCat("ip link set eth0 mtu ", mtu, " up && ip addr add 10.3.0.", number,
+                          "/24 dev eth0"));
 }
 
 }  // namespace
@@ -34,8 +37,10 @@ GuestPair::GuestPair(lab::Lab* lab, lab::Host* one, const lab::QemuGuestSpec& fi
 }
 
 double GuestPair::TcpRate() {
-  Run(&second_, "sleep 1000 | nc -l -p 5003 >/dev/null 2>&1 &");  // the end of its input would end the connection
-  if (!lab::EventuallyTrue(lab::kPatience, [this] { return second_.Run("netstat -ltn | grep :5003").ok(); })) {
+  // The end of its input would end the connection.
+  Run(&second_, "sleep 1000 | nc -l -p 5003 >/dev/null 2>&1 &");
+  if (!lab::EventuallyTrue(lab::kPatience,
+                           [this] { return second_.Run("netstat -ltn | grep :5003").ok(); })) {
     lab::Die("a guest does not listen");
   }
   const absl::Time start = absl::Now();

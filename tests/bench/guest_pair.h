@@ -12,8 +12,8 @@ namespace eoib::bench {
 class GuestPair {
  public:
   // Boots the guests, whose interfaces have that MTU.
-  GuestPair(lab::Lab* lab, lab::Host* one, const lab::QemuGuestSpec& first, lab::Host* two, const lab::QemuGuestSpec& second,
-            int mtu);
+  GuestPair(lab::Lab* lab, lab::Host* one, const lab::QemuGuestSpec& first, lab::Host* two,
+            const lab::QemuGuestSpec& second, int mtu);
 
   // The gigabits per second of one stream from the first to the second.
   double TcpRate();

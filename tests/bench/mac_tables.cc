@@ -27,7 +27,8 @@ namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
 
-// Memory for which the kernel may use huge pages. All tables use it, so that the benchmark does not compare allocators.
+// Memory for which the kernel may use huge pages. All tables use it, so that the benchmark does not
+// compare allocators.
 template <typename T>
 struct HugeAllocator {
   using value_type = T;
@@ -53,8 +54,10 @@ const KeyHash& Hash() {
 
 VPortId* VPorts(uint32_t* out) { return reinterpret_cast<VPortId*>(out); }
 
-// Up to three batches are in flight, each with its own results. The caller gets those of the last one.
-void FindInStream(const MacTable& table, absl::Span<const FdbKey> keys, AgeLimit limit, uint32_t* out) {
+// Up to three batches are in flight, each with its own results. The caller gets those of the last
+// one.
+void FindInStream(const MacTable& table, absl::Span<const FdbKey> keys, AgeLimit limit,
+                  uint32_t* out) {
   uint32_t rooms[3][kBatch];
   MacLookup lookup(&table);
   size_t room = 0;
@@ -80,9 +83,12 @@ class EoibTable final : public BenchTable {
   void Erase(FdbKey key) override { table_.Erase(key); }
   // With an age limit, like the FDB's lookups.
   void FindSingly(absl::Span<const FdbKey> keys, uint32_t* out) const override {
-    for (size_t i = 0; i < keys.size(); ++i) table_.Find(keys.subspan(i, 1), kLimit, {VPorts(out) + i % kBatch, 1});
+    for (size_t i = 0; i < keys.size(); ++i)
+      table_.Find(keys.subspan(i, 1), kLimit, {VPorts(out) + i % kBatch, 1});
   }
-  void FindInBatches(absl::Span<const FdbKey> keys, uint32_t* out) const override { FindInStream(table_, keys, kLimit, out); }
+  void FindInBatches(absl::Span<const FdbKey> keys, uint32_t* out) const override {
+    FindInStream(table_, keys, kLimit, out);
+  }
   size_t bytes() const override { return table_.memory_bytes(); }
 
  private:
@@ -93,10 +99,13 @@ class EoibTable final : public BenchTable {
 class FdbTable final : public BenchTable {
  public:
   explicit FdbTable(size_t entries) : before_(HeapBytes()), fdb_({.limit = entries}, &clock_) {}
-  void Put(FdbKey key, uint32_t value) override { fdb_.Learn(key, VPortId(value), FdbOrigin::kRemoteLearned); }
+  void Put(FdbKey key, uint32_t value) override {
+    fdb_.Learn(key, VPortId(value), FdbOrigin::kRemoteLearned);
+  }
   void Erase(FdbKey) override {}  // the FDB's policy evicts
   void FindSingly(absl::Span<const FdbKey> keys, uint32_t* out) const override {
-    for (size_t i = 0; i < keys.size(); ++i) fdb_.Find(keys.subspan(i, 1), {VPorts(out) + i % kBatch, 1});
+    for (size_t i = 0; i < keys.size(); ++i)
+      fdb_.Find(keys.subspan(i, 1), {VPorts(out) + i % kBatch, 1});
   }
   void FindInBatches(absl::Span<const FdbKey> keys, uint32_t* out) const override {
     FindInStream(fdb_.table(), keys, fdb_.Limit(), out);
@@ -144,19 +153,24 @@ class AbslTable final : public BenchTable {
       return position << 32 | position;
     }
   };
-  using Map =
-      absl::flat_hash_map<FdbKey, uint32_t, Hasher, std::equal_to<FdbKey>, HugeAllocator<std::pair<const FdbKey, uint32_t>>>;
-  uint32_t Value(Map::const_iterator at) const { return at == table_.end() ? kNotFound : at->second; }
+  using Map = absl::flat_hash_map<FdbKey, uint32_t, Hasher, std::equal_to<FdbKey>,
+                                  HugeAllocator<std::pair<const FdbKey, uint32_t>>>;
+  uint32_t Value(Map::const_iterator at) const {
+    return at == table_.end() ? kNotFound : at->second;
+  }
   Map table_;
 };
 
-uint32_t RteHash(const void* key, uint32_t, uint32_t) { return Hash().Position(*static_cast<const uint64_t*>(key)); }
+uint32_t RteHash(const void* key, uint32_t, uint32_t) {
+  return Hash().Position(*static_cast<const uint64_t*>(key));
+}
 
 size_t RteBytesInUse() {
   rte_malloc_socket_stats stats;
   size_t bytes = 0;
   for (unsigned i = 0; i < rte_socket_count(); ++i) {
-    if (rte_malloc_get_socket_stats(rte_socket_id_by_idx(i), &stats) == 0) bytes += stats.heap_allocsz_bytes;
+    if (rte_malloc_get_socket_stats(rte_socket_id_by_idx(i), &stats) == 0)
+      bytes += stats.heap_allocsz_bytes;
   }
   return bytes;
 }
@@ -183,10 +197,11 @@ class RteTable final : public BenchTable {
   }
   ~RteTable() override { rte_hash_free(table_); }
   void Put(FdbKey key, uint32_t value) override {
-    if (rte_hash_add_key_data(table_, &key, reinterpret_cast<void*>(uintptr_t{value})) < 0) std::abort();
+    if (rte_hash_add_key_data(table_, &key, reinterpret_cast<void*>(uintptr_t{value})) < 0)
+      std::abort();
   }
-  // With lock-free readers, the owner frees a key's position when no reader can use it any more. The benchmark frees it at
-  // once, to the advantage of rte_hash.
+  // With lock-free readers, the owner frees a key's position when no reader can use it any more.
+  // The benchmark frees it at once, to the advantage of rte_hash.
   void Erase(FdbKey key) override {
     const int32_t position = rte_hash_del_key(table_, &key);
     if (position >= 0) rte_hash_free_key_with_position(table_, position);
@@ -194,8 +209,10 @@ class RteTable final : public BenchTable {
   void FindSingly(absl::Span<const FdbKey> keys, uint32_t* out) const override {
     for (size_t i = 0; i < keys.size(); ++i) {
       void* data = nullptr;
-      const bool found = rte_hash_lookup_with_hash_data(table_, &keys[i], Hash().Position(keys[i]), &data) >= 0;
-      out[i % kBatch] = found ? static_cast<uint32_t>(reinterpret_cast<uintptr_t>(data)) : kNotFound;
+      const bool found =
+          rte_hash_lookup_with_hash_data(table_, &keys[i], Hash().Position(keys[i]), &data) >= 0;
+      out[i % kBatch] =
+          found ? static_cast<uint32_t>(reinterpret_cast<uintptr_t>(data)) : kNotFound;
     }
   }
   void FindInBatches(absl::Span<const FdbKey> keys, uint32_t* out) const override {
@@ -209,11 +226,13 @@ class RteTable final : public BenchTable {
       }
       uint64_t hits = 0;
       rte_hash_lookup_with_hash_bulk_data(table_, pointers, hashes, kBatch, &hits, data);
-      // A real caller would read `data` in place, as `hits` says. Copying is only for the last batch, which is checked.
+      // A real caller would read `data` in place, as `hits` says. Copying is only for the last
+      // batch, which is checked.
       benchmark::DoNotOptimize(data);
       if (at + kBatch < keys.size()) continue;
       for (size_t i = 0; i < kBatch; ++i) {
-        out[i] = hits >> i & 1 ? static_cast<uint32_t>(reinterpret_cast<uintptr_t>(data[i])) : kNotFound;
+        out[i] =
+            hits >> i & 1 ? static_cast<uint32_t>(reinterpret_cast<uintptr_t>(data[i])) : kNotFound;
       }
     }
   }
@@ -263,12 +282,20 @@ std::unique_ptr<BenchTable> MakeRte(size_t entries) { return std::make_unique<Rt
 std::unique_ptr<BenchTable> MakeLimit(size_t entries) { return std::make_unique<Limit>(entries); }
 
 void StartDpdk(size_t megabytes) {
-  std::vector<std::string> words = {
-      "fdb_bench", "--no-huge", "--no-pci", "--no-shconf", "--no-telemetry", "--log-level=error", "-m", absl::StrCat(megabytes),
-      "-l",        "0"};
+  std::vector<std::string> words = {"fdb_bench",
+                                    "--no-huge",
+                                    "--no-pci",
+                                    "--no-shconf",
+                                    "--no-telemetry",
+                                    "--log-level=error",
+                                    "-m",
+                                    absl::StrCat(megabytes),
+                                    "-l",
+                                    "0"};
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
-  // DPDK binds the calling thread to a processor; undo that, so that the kernel schedules the benchmark's threads freely.
+  // DPDK binds the calling thread to a processor; undo that, so that the kernel schedules the
+  // benchmark's threads freely.
   cpu_set_t processors;
   CPU_ZERO(&processors);
   sched_getaffinity(0, sizeof(processors), &processors);

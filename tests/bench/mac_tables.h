@@ -1,4 +1,5 @@
-// The tables that the FDB's benchmark compares. Each uses its best public interface, and all use one hash.
+// The tables that the FDB's benchmark compares. Each uses its best public interface, and all use
+// one hash.
 #ifndef EOIB_TESTS_BENCH_MAC_TABLES_H_
 #define EOIB_TESTS_BENCH_MAC_TABLES_H_
 
@@ -23,8 +24,8 @@ class BenchTable {
   virtual bool IsConcurrent() const { return true; }
   virtual void Put(FdbKey key, uint32_t value) = 0;
   virtual void Erase(FdbKey key) = 0;
-  // Looks all keys up, one by one or in batches of kBatch. On return, out[i] is the value of the i-th key of the last batch,
-  // or kNotFound. Requires a multiple of kBatch.
+  // Looks all keys up, one by one or in batches of kBatch. On return, out[i] is the value of the
+  // i-th key of the last batch, or kNotFound. Requires a multiple of kBatch.
   virtual void FindSingly(absl::Span<const FdbKey> keys, uint32_t* out) const = 0;
   virtual void FindInBatches(absl::Span<const FdbKey> keys, uint32_t* out) const = 0;
   // The memory that the table occupies.
@@ -38,13 +39,14 @@ std::unique_ptr<BenchTable> MakeFdb(size_t entries);
 std::unique_ptr<BenchTable> MakeEoib(size_t entries);
 std::unique_ptr<BenchTable> MakeAbsl(size_t entries);
 std::unique_ptr<BenchTable> MakeRte(size_t entries);
-// The machine's limit: random reads of as many cache lines as a table of `entries` has, at the same prefetch depth. It finds
-// all keys; a key, as a number, is the index of its line.
+// The machine's limit: random reads of as many cache lines as a table of `entries` has, at the same
+// prefetch depth. It finds all keys; a key, as a number, is the index of its line.
 std::unique_ptr<BenchTable> MakeLimit(size_t entries);
 // The number of lines of MakeLimit; keys must be below.
 size_t LimitLines(size_t entries);
 
-// Starts DPDK without its own huge pages and without devices. Call it once. Ends the program on failure.
+// Starts DPDK without its own huge pages and without devices. Call it once. Ends the program on
+// failure.
 void StartDpdk(size_t megabytes);
 
 }  // namespace eoib::bench

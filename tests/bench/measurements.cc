@@ -27,7 +27,8 @@ namespace {
 
 std::unique_ptr<lab::Process> StartServer(lab::Host* host, const std::string& address) {
   auto server = host->Start({"iperf3", "-s", "-1", "--forceflush", "-B", address});
-  if (!lab::EventuallyTrue(lab::kPatience, [&] { return absl::StrContains(server->Log(), "Server listening"); })) {
+  if (!lab::EventuallyTrue(lab::kPatience,
+                           [&] { return absl::StrContains(server->Log(), "Server listening"); })) {
     lab::Die("iperf3 does not listen: " + server->Log());
   }
   return server;
@@ -37,7 +38,8 @@ std::unique_ptr<lab::Process> StartServer(lab::Host* host, const std::string& ad
 double Figure(const std::string& report, const char* where) {
   const nlohmann::json json = nlohmann::json::parse(report, nullptr, /*allow_exceptions=*/false);
   const nlohmann::json::json_pointer pointer(where);
-  if (json.is_discarded() || !json.contains(pointer)) lab::Die("unexpected output of iperf3: " + report);
+  if (json.is_discarded() || !json.contains(pointer))
+    lab::Die("unexpected output of iperf3: " + report);
   return json[pointer].get<double>();
 }
 
@@ -52,19 +54,22 @@ void PinTo(int processor) {
 
 }  // namespace
 
-void Connect(lab::Host* one, lab::Host* two, const std::string& interface, const std::string& subnet) {
+void Connect(lab::Host* one, lab::Host* two, const std::string& interface,
+             const std::string& subnet) {
   one->AddAddress(interface, subnet + "1/24");
   two->AddAddress(interface, subnet + "2/24");
   one->SetUp(interface);
   two->SetUp(interface);
-  const lab::RunResult ping = one->Run({"ping", "-n", "-q", "-c", "3", "-i", "0.05", "-W", "5", subnet + "2"});
+  const lab::RunResult ping =
+      one->Run({"ping", "-n", "-q", "-c", "3", "-i", "0.05", "-W", "5", subnet + "2"});
   if (!ping.ok()) lab::Die(absl::StrCat(interface, ": ", ping.ToString()));
 }
 
-TcpStream::TcpStream(lab::Host* from, lab::Host* to, const std::string& address, int seconds, int streams)
+TcpStream::TcpStream(lab::Host* from, lab::Host* to, const std::string& address, int seconds,
+                     int streams)
     : seconds_(seconds), server_(StartServer(to, address)) {
-  client_ =
-      from->Start({"iperf3", "-c", address, "-C", "cubic", "-t", absl::StrCat(seconds), "-P", absl::StrCat(streams), "-J"});
+  client_ = from->Start({"iperf3", "-c", address, "-C", "cubic", "-t", absl::StrCat(seconds), "-P",
+                         absl::StrCat(streams), "-J"});
 }
 
 double TcpStream::Finish() {
@@ -73,24 +78,28 @@ double TcpStream::Finish() {
   return Figure(client_->Log(), "/end/sum_received/bits_per_second") / 1e9;
 }
 
-DatagramLoad SendDatagrams(lab::Host* from, lab::Host* to, const std::string& address, int payload, int seconds,
-                           int64_t bits_per_second) {
+DatagramLoad SendDatagrams(lab::Host* from, lab::Host* to, const std::string& address, int payload,
+                           int seconds, int64_t bits_per_second) {
   const auto server = StartServer(to, address);
-  const auto client = from->Start({"iperf3", "-u", "-b", absl::StrCat(bits_per_second), "-l", absl::StrCat(payload), "-c",
-                                   address, "-t", absl::StrCat(seconds), "-J"});
+  const auto client =
+      from->Start({"iperf3", "-u", "-b", absl::StrCat(bits_per_second), "-l", absl::StrCat(payload),
+                   "-c", address, "-t", absl::StrCat(seconds), "-J"});
   client->Wait(absl::Seconds(seconds) + lab::kPatience);
   server->Wait();
   const std::string report = client->Log();
-  const double sent = Figure(report, "/end/sum/packets"), lost = Figure(report, "/end/sum/lost_packets");
+  const double sent = Figure(report, "/end/sum/packets"),
+               lost = Figure(report, "/end/sum/lost_packets");
   return {(sent - lost) / Figure(report, "/end/sum/seconds") / 1e3, lost / sent};
 }
 
-double DatagramRate(lab::Host* from, lab::Host* to, const std::string& address, int payload, int seconds) {
+double DatagramRate(lab::Host* from, lab::Host* to, const std::string& address, int payload,
+                    int seconds) {
   return SendDatagrams(from, to, address, payload, seconds).delivered;
 }
 
 FloodPing PingFlood(lab::Host* from, const std::string& address, int pings) {
-  const std::string text = from->MustRun({"taskset", "-c", "0", "ping", "-n", "-q", "-f", "-c", absl::StrCat(pings), address});
+  const std::string text = from->MustRun(
+      {"taskset", "-c", "0", "ping", "-n", "-q", "-f", "-c", absl::StrCat(pings), address});
   // "rtt min/avg/max/mdev = 0.004/0.005/0.044/0.000 ms, ..."
   const std::vector<std::string> parts = absl::StrSplit(text, "mdev = ");
   const std::vector<std::string> numbers = absl::StrSplit(parts.back(), '/');
@@ -102,7 +111,8 @@ FloodPing PingFlood(lab::Host* from, const std::string& address, int pings) {
   return {result.min * 1000, result.mean * 1000};
 }
 
-ResponseTimes RequestAndRespond(lab::Host* from, lab::Host* to, const std::string& address, int requests) {
+ResponseTimes RequestAndRespond(lab::Host* from, lab::Host* to, const std::string& address,
+                                int requests) {
   constexpr uint16_t kPort = 7007;
   const auto open = [](lab::Host* host) {
     UniqueFd fd;
@@ -116,15 +126,18 @@ ResponseTimes RequestAndRespond(lab::Host* from, lab::Host* to, const std::strin
   at.sin_port = htons(kPort);
   inet_pton(AF_INET, address.c_str(), &at.sin_addr);
   const UniqueFd client = open(from), server = open(to);
-  if (bind(server.get(), reinterpret_cast<sockaddr*>(&at), sizeof(at)) != 0) lab::Die("bind " + address);
-  if (connect(client.get(), reinterpret_cast<sockaddr*>(&at), sizeof(at)) != 0) lab::Die("connect " + address);
+  if (bind(server.get(), reinterpret_cast<sockaddr*>(&at), sizeof(at)) != 0)
+    lab::Die("bind " + address);
+  if (connect(client.get(), reinterpret_cast<sockaddr*>(&at), sizeof(at)) != 0)
+    lab::Die("connect " + address);
   std::thread responder([&server, requests] {
     PinTo(1);
     char byte;
     sockaddr_in peer{};
     for (int i = 0; i < requests; ++i) {
       socklen_t size = sizeof(peer);
-      if (recvfrom(server.get(), &byte, 1, 0, reinterpret_cast<sockaddr*>(&peer), &size) != 1) return;
+      if (recvfrom(server.get(), &byte, 1, 0, reinterpret_cast<sockaddr*>(&peer), &size) != 1)
+        return;
       sendto(server.get(), &byte, 1, 0, reinterpret_cast<sockaddr*>(&peer), size);
     }
   });
@@ -134,7 +147,8 @@ ResponseTimes RequestAndRespond(lab::Host* from, lab::Host* to, const std::strin
     for (int i = 0; i < requests; ++i) {
       char byte = 0;
       const absl::Time begin = absl::Now();
-      if (send(client.get(), &byte, 1, 0) != 1 || recv(client.get(), &byte, 1, 0) != 1) lab::Die("no response from " + address);
+      if (send(client.get(), &byte, 1, 0) != 1 || recv(client.get(), &byte, 1, 0) != 1)
+        lab::Die("no response from " + address);
       times.push_back(absl::ToDoubleMicroseconds(absl::Now() - begin));
     }
   });
@@ -156,20 +170,25 @@ double BusySeconds() {
 absl::Duration ProcessorTime(pid_t process) {
   clockid_t clock;
   timespec time{};
-  if (clock_getcpuclockid(process, &clock) != 0 || clock_gettime(clock, &time) != 0) lab::DieErrno("read a process's time");
+  if (clock_getcpuclockid(process, &clock) != 0 || clock_gettime(clock, &time) != 0)
+    lab::DieErrno("read a process's time");
   return absl::DurationFromTimespec(time);
 }
 
 double MedianRoundTrip(lab::Host* from, const std::string& address, int pings) {
-  const std::string text = from->MustRun({"ping", "-n", "-c", absl::StrCat(pings), "-i", "0.002", "-W", "5", address});
+  const std::string text =
+      from->MustRun({"ping", "-n", "-c", absl::StrCat(pings), "-i", "0.002", "-W", "5", address});
   std::vector<double> times;
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {
     const std::vector<absl::string_view> parts = absl::StrSplit(line, absl::MaxSplits(" time=", 1));
     double milliseconds = 0;
-    if (parts.size() < 2 || !absl::SimpleAtod(parts[1].substr(0, parts[1].find(' ')), &milliseconds)) continue;
+    if (parts.size() < 2 ||
+        !absl::SimpleAtod(parts[1].substr(0, parts[1].find(' ')), &milliseconds))
+      continue;
     times.push_back(milliseconds * 1000);
   }
-  if (times.size() * 10 < static_cast<size_t>(pings) * 9) lab::Die("unexpected output of ping: " + text);
+  if (times.size() * 10 < static_cast<size_t>(pings) * 9)
+    lab::Die("unexpected output of ping: " + text);
   std::nth_element(times.begin(), times.begin() + times.size() / 2, times.end());
   return times[times.size() / 2];
 }

@@ -13,34 +13,39 @@
 
 namespace eoib::bench {
 
-// Gives the hosts the addresses SUBNET.1 and SUBNET.2 ("10.1.0.") on `interface`, and waits until they reach each other.
-void Connect(lab::Host* one, lab::Host* two, const std::string& interface, const std::string& subnet);
+// Gives the hosts the addresses SUBNET.1 and SUBNET.2 ("10.1.0.") on `interface`, and waits until
+// they reach each other.
+void Connect(lab::Host* one, lab::Host* two, const std::string& interface,
+             const std::string& subnet);
 
-// Sends UDP datagrams of `payload` bytes as fast as one program can to `address`, which is one of `to`'s. Returns the
-// thousands per second that arrive.
-double DatagramRate(lab::Host* from, lab::Host* to, const std::string& address, int payload, int seconds);
+// Sends UDP datagrams of `payload` bytes as fast as one program can to `address`, which is one of
+// `to`'s. Returns the thousands per second that arrive.
+double DatagramRate(lab::Host* from, lab::Host* to, const std::string& address, int payload,
+                    int seconds);
 
 // The same at `bits_per_second`, in bits of payload; 0: as fast as one program can.
 struct DatagramLoad {
   double delivered = 0;  // thousands per second
   double lost = 0;       // share of those that were sent
 };
-DatagramLoad SendDatagrams(lab::Host* from, lab::Host* to, const std::string& address, int payload, int seconds,
-                           int64_t bits_per_second = 0);
+DatagramLoad SendDatagrams(lab::Host* from, lab::Host* to, const std::string& address, int payload,
+                           int seconds, int64_t bits_per_second = 0);
 
-// `ping -f` of `pings` pings: the shortest and the mean round trip, in microseconds. The program stays on one processor, as
-// in RequestAndRespond.
+// `ping -f` of `pings` pings: the shortest and the mean round trip, in microseconds. The program
+// stays on one processor, as in RequestAndRespond.
 struct FloodPing {
   double min = 0, mean = 0;
 };
 FloodPing PingFlood(lab::Host* from, const std::string& address, int pings);
 
-// One datagram at a time goes to `address`, one of `to`'s, and comes back: quantiles of the time that takes, in microseconds.
-// The two ends are on different processors, or the scheduler's choice would decide.
+// One datagram at a time goes to `address`, one of `to`'s, and comes back: quantiles of the time
+// that takes, in microseconds. The two ends are on different processors, or the scheduler's choice
+// would decide.
 struct ResponseTimes {
   double p50 = 0, p99 = 0;
 };
-ResponseTimes RequestAndRespond(lab::Host* from, lab::Host* to, const std::string& address, int requests);
+ResponseTimes RequestAndRespond(lab::Host* from, lab::Host* to, const std::string& address,
+                                int requests);
 
 // The processor time that the whole machine has used so far, in seconds.
 double BusySeconds();
@@ -54,7 +59,8 @@ double MedianRoundTrip(lab::Host* from, const std::string& address, int pings);
 class TcpStream {
  public:
   // Starts the streams to `address`, which is one of `to`'s, for `seconds`.
-  TcpStream(lab::Host* from, lab::Host* to, const std::string& address, int seconds, int streams = 1);
+  TcpStream(lab::Host* from, lab::Host* to, const std::string& address, int seconds,
+            int streams = 1);
   // Waits for the end. Returns the gigabits per second that arrived.
   double Finish();
 

@@ -1,10 +1,11 @@
-// Measures what a user can have between two hosts: eoib, kernel VXLAN with super-frames from end to end and on a true wire,
-// Open vSwitch's VXLAN in user space, and a bare veth, in interleaved rounds between the same two network namespaces.
+// Measures what a user can have between two hosts: eoib, kernel VXLAN with super-frames from end to
+// end and on a true wire, Open vSwitch's VXLAN in user space, and a bare veth, in interleaved
+// rounds between the same two network namespaces.
 //
 //   net_bench OUTPUT.json
 //
-// Interfaces stand directly on the TAP or tunnel. EOIB_BENCH_ROUNDS and EOIB_BENCH_SECONDS (of each measurement) set the
-// duration. README.md ("net") has the table.
+// Interfaces stand directly on the TAP or tunnel. EOIB_BENCH_ROUNDS and EOIB_BENCH_SECONDS (of each
+// measurement) set the duration. README.md ("net") has the table.
 #include <algorithm>
 #include <cstdio>
 #include <string>
@@ -48,10 +49,12 @@ const Report::RatioSpec kRatios[] = {
     {"tcp_loss_10000_vs_vxlan", "tcp_loss_10000_eoib", "tcp_loss_10000_vxlan", {}},
 };
 
-// One round over all paths. A measurement goes over all paths before the next one starts, so that they see the same machine.
+// One round over all paths. A measurement goes over all paths before the next one starts, so that
+// they see the same machine.
 class Round {
  public:
-  Round(NetPaths* paths, int seconds, Report* report) : paths_(paths), seconds_(seconds), report_(report) {}
+  Round(NetPaths* paths, int seconds, Report* report)
+      : paths_(paths), seconds_(seconds), report_(report) {}
 
   void MeasureAll() {
     report_->Add("one", 1);
@@ -85,7 +88,8 @@ class Round {
   }
 
   void MeasureDatagrams(const NetPath& path) {
-    const DatagramLoad load = SendDatagrams(paths_->one(), paths_->two(), To(path), kDatagram, seconds_);
+    const DatagramLoad load =
+        SendDatagrams(paths_->one(), paths_->two(), To(path), kDatagram, seconds_);
     Add("udp64", path, load.delivered);
     Add("udp64_loss", path, load.lost);
   }
@@ -94,20 +98,24 @@ class Round {
     const FloodPing ping = PingFlood(paths_->one(), To(path), kPings);
     Add("ping_min", path, ping.min);
     Add("ping_avg", path, ping.mean);
-    const ResponseTimes times = RequestAndRespond(paths_->one(), paths_->two(), To(path), kRequests);
+    const ResponseTimes times =
+        RequestAndRespond(paths_->one(), paths_->two(), To(path), kRequests);
     Add("rr_p50", path, times.p50);
     Add("rr_p99", path, times.p99);
   }
 
-  // The highest rate at which at most kTolerableLoss is lost, to an eighth, in thousands of datagrams a second.
+  // The highest rate at which at most kTolerableLoss is lost, to an eighth, in thousands of
+  // datagrams a second.
   void MeasureLosslessRate(const NetPath& path) {
     double good = 0, bad = 256;
     for (int step = 0; step < 5; ++step) {
       const double rate = (good + bad) / 2;
       const auto bits = static_cast<int64_t>(rate * 1e3 * kDatagram * 8);
-      const DatagramLoad load = SendDatagrams(paths_->one(), paths_->two(), To(path), kDatagram, 1, bits);
+      const DatagramLoad load =
+          SendDatagrams(paths_->one(), paths_->two(), To(path), kDatagram, 1, bits);
       // The sender may be too slow for the rate; then a higher one would be no other.
-      (load.lost <= kTolerableLoss ? good : bad) = load.lost <= kTolerableLoss ? std::min(rate, load.delivered) : rate;
+      (load.lost <= kTolerableLoss ? good : bad) =
+          load.lost <= kTolerableLoss ? std::min(rate, load.delivered) : rate;
       if (load.lost <= kTolerableLoss && load.delivered < rate * 0.95) break;
     }
     Add("udp64_lossless", path, good);
@@ -130,10 +138,11 @@ struct Figure {
   const char* heading;
   const char* format;
 };
-constexpr Figure kFigures[] = {
-    {"tcp1", "TCP x1", "%.1f"},     {"tcp4", "TCP x4", "%.1f"},       {"udp64", "UDP kpps", "%.0f"},
-    {"udp64_loss", "lost", "%.2f"}, {"ping_min", "ping min", "%.0f"}, {"ping_avg", "avg us", "%.0f"},
-    {"rr_p50", "r-r p50", "%.0f"},  {"rr_p99", "p99 us", "%.0f"},     {"cpu_per_gb", "CPU s/GB", "%.2f"}};
+constexpr Figure kFigures[] = {{"tcp1", "TCP x1", "%.1f"},        {"tcp4", "TCP x4", "%.1f"},
+                               {"udp64", "UDP kpps", "%.0f"},     {"udp64_loss", "lost", "%.2f"},
+                               {"ping_min", "ping min", "%.0f"},  {"ping_avg", "avg us", "%.0f"},
+                               {"rr_p50", "r-r p50", "%.0f"},     {"rr_p99", "p99 us", "%.0f"},
+                               {"cpu_per_gb", "CPU s/GB", "%.2f"}};
 
 void PrintTable(const Report& report, const std::vector<NetPath>& paths) {
   std::printf("medians\n%-16s", "");
@@ -151,14 +160,16 @@ void PrintTable(const Report& report, const std::vector<NetPath>& paths) {
 }
 
 bool Run(const std::string& output) {
-  const int rounds = FromEnvironment("EOIB_BENCH_ROUNDS", 5), seconds = FromEnvironment("EOIB_BENCH_SECONDS", 2);
+  const int rounds = FromEnvironment("EOIB_BENCH_ROUNDS", 5),
+            seconds = FromEnvironment("EOIB_BENCH_SECONDS", 2);
   NetPaths paths;
   Report report("net", "Gb/s, thousands a second, us, s");
   for (int round = 0; round < rounds; ++round) {
     Round(&paths, seconds, &report).MeasureAll();
     std::fprintf(stderr, "round %d of %d\n", round + 1, rounds);
   }
-  for (const Report::RatioSpec& ratio : kRatios) report.Compare(ratio.name, ratio.numerator, ratio.denominator, ratio.bound);
+  for (const Report::RatioSpec& ratio : kRatios)
+    report.Compare(ratio.name, ratio.numerator, ratio.denominator, ratio.bound);
   PrintTable(report, paths.paths());
   return report.Finish(output);
 }

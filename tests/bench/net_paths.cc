@@ -12,11 +12,14 @@ namespace {
 using lab::Host;
 
 constexpr int kVxlanOverhead = 50;  // Ethernet 14, IPv4 20, UDP 8, VXLAN 8
-constexpr int kMtu = 4074;          // of a vPort at an IB MTU of 4096
+constexpr int kMtu = 4070;          // of a vPort at an IB MTU of 4096
 
 }  // namespace
 
-NetPaths::NetPaths() : fabric_(&lab_, {{0x8001}, {0x8002}, {0x8003}}), one_(lab_.AddHost("h1")), two_(lab_.AddHost("h2")) {
+NetPaths::NetPaths()
+    : fabric_(&lab_, {{0x8001}, {0x8002}, {0x8003}}),
+      one_(lab_.AddHost("h1")),
+      two_(lab_.AddHost("h2")) {
   // Otherwise sockets stay paced by the machine's default (README.md, "net").
   for (Host* host : {one_, two_}) host->Sysctl("ipv4/tcp_congestion_control", "reno");
   // Two interfaces are in one VES. Each answers for its own address only.
@@ -46,15 +49,18 @@ void NetPaths::Add(NetPath path) {
 void NetPaths::AddEoib() {
   lab::AgentSpec spec;
   spec.veses = {{"large", 0x8001}, {"small", 0x8002}, {"half", 0x8003, "mtu = 2048\n"}};
-  spec.vports = {{"v4074", "large"}, {"v1500", "small", "mtu = 1500\n"}, {"v2026", "half"}, {"v9000", "large", "mtu = 9000\n"}};
+  spec.vports = {{"v4070", "large"},
+                 {"v1500", "small", "mtu = 1500\n"},
+                 {"v2022", "half"},
+                 {"v9000", "large", "mtu = 9000\n"}};
   spec.flags = {"--realtime"};
   for (Host* host : {one_, two_}) {
     agents_.push_back(std::make_unique<lab::Agent>(&lab_, &fabric_, host, spec));
     agents_.back()->Start();
   }
-  Add({"eoib", "v4074", NextSubnet(), ""});
+  Add({"eoib", "v4070", NextSubnet(), ""});
   Add({"eoib_1500", "v1500", NextSubnet(), ""});
-  Add({"eoib_ib2048", "v2026", NextSubnet(), ""});
+  Add({"eoib_ib2048", "v2022", NextSubnet(), ""});
   Add({"eoib_9000", "v9000", NextSubnet(), ""});
 }
 
@@ -64,11 +70,12 @@ void NetPaths::AddVxlan(const std::string& name, const VxlanOptions& options) {
   one_->AddVeth(underlay, two_, underlay, options.mtu + kVxlanOverhead);
   for (Host* host : {one_, two_}) {
     const int self = host == one_ ? 1 : 2;
-    if (options.is_wire) host->MustRun({"ethtool", "-K", underlay, "tso", "off", "gso", "off", "gro", "off"});
+    if (options.is_wire)
+      host->MustRun({"ethtool", "-K", underlay, "tso", "off", "gso", "off", "gro", "off"});
     host->AddAddress(underlay, absl::StrCat("192.168.", number, ".", self, "/24"));
-    host->MustIp(absl::StrCat("link add ", interface, " mtu ", options.mtu, " type vxlan id ", number,
-                              " dstport 4789 local 192.168.", number, ".", self, " remote 192.168.", number, ".", 3 - self,
-                              " dev ", underlay));
+    host->MustIp(absl::StrCat("link add ", interface, " mtu ", options.mtu, " type vxlan id ",
+                              number, " dstport 4789 local 192.168.", number, ".", self,
+                              " remote 192.168.", number, ".", 3 - self, " dev ", underlay));
   }
   Add({name, interface, NextSubnet(), underlay});
 }
@@ -90,23 +97,31 @@ void NetPaths::StartVSwitch(Host* host, int self, const std::string& underlay) {
   const std::string directory = lab_.Path(host->name() + ".ovs");
   host->MustRun({"mkdir", "-p", directory});
   const std::string database = directory + "/conf.db", socket = "unix:" + directory + "/db.sock";
-  const std::vector<std::string> environment = {"OVS_RUNDIR=" + directory, "OVS_LOGDIR=" + directory, "OVS_DBDIR=" + directory};
+  const std::vector<std::string> environment = {
+      "OVS_RUNDIR=" + directory, "OVS_LOGDIR=" + directory, "OVS_DBDIR=" + directory};
   host->MustRun({"ovsdb-tool", "create", database, "/usr/share/openvswitch/vswitch.ovsschema"});
   auto& processes = vswitches_[self - 1];
-  processes.push_back(host->Start({"ovsdb-server", database, "--remote=p" + socket, "--no-chdir"}, environment));
+  processes.push_back(
+      host->Start({"ovsdb-server", database, "--remote=p" + socket, "--no-chdir"}, environment));
   const auto configure = [&](lab::Argv arguments) {
-    arguments.insert(arguments.begin(), {"ovs-vsctl", "--no-wait", "--timeout=10", "--db=" + socket});
+    arguments.insert(arguments.begin(),
+                     {"ovs-vsctl", "--no-wait", "--timeout=10", "--db=" + socket});
     host->MustRun(arguments);
   };
-  if (!lab::EventuallyTrue(lab::kPatience, [&] { return host->Run({"test", "-S", directory + "/db.sock"}).ok(); })) {
+  if (!lab::EventuallyTrue(lab::kPatience, [&] {
+        return host->Run({"test", "-S", directory + "/db.sock"}).ok();
+      })) {
     lab::Die("ovsdb-server does not start: " + processes.back()->Log());
   }
   configure({"init"});
-  processes.push_back(host->Start({"ovs-vswitchd", socket, "--no-chdir", "--disable-system"}, environment));
+  processes.push_back(
+      host->Start({"ovs-vswitchd", socket, "--no-chdir", "--disable-system"}, environment));
   const std::string peer = absl::StrCat("192.168.200.", 3 - self);
-  configure({"add-br", "phy", "--", "set", "bridge", "phy", "datapath_type=netdev", "--", "add-port", "phy", underlay});
-  configure({"add-br", "ovs0", "--", "set", "bridge", "ovs0", "datapath_type=netdev", "--", "add-port", "ovs0", "tunnel", "--",
-             "set", "interface", "tunnel", "type=vxlan", "options:remote_ip=" + peer});
+  configure({"add-br", "phy", "--", "set", "bridge", "phy", "datapath_type=netdev", "--",
+             "add-port", "phy", underlay});
+  configure({"add-br", "ovs0", "--", "set", "bridge", "ovs0", "datapath_type=netdev", "--",
+             "add-port", "ovs0", "tunnel", "--", "set", "interface", "tunnel", "type=vxlan",
+             "options:remote_ip=" + peer});
   for (const char* interface : {"phy", "ovs0"}) {
     if (!lab::EventuallyTrue(lab::kPatience, [&] { return host->HasInterface(interface); })) {
       lab::Die("ovs-vswitchd makes no interface: " + processes.back()->Log());
@@ -120,11 +135,13 @@ void NetPaths::StartVSwitch(Host* host, int self, const std::string& underlay) {
 void NetPaths::SeparateProcessors(bool separate) {
   if (std::thread::hardware_concurrency() < 2) return;
   for (int i = 0; i < 2; ++i) {
-    const std::string processors = separate ? absl::StrCat(i) : absl::StrCat("0-", std::thread::hardware_concurrency() - 1);
+    const std::string processors =
+        separate ? absl::StrCat(i) : absl::StrCat("0-", std::thread::hardware_concurrency() - 1);
     std::vector<pid_t> programs = {agents_[i]->pid()};
     for (const auto& process : vswitches_[i]) programs.push_back(process->pid());
     for (const pid_t program : programs) {
-      const lab::RunResult result = lab::RunOnMachine({"taskset", "-a", "-c", "-p", processors, absl::StrCat(program)});
+      const lab::RunResult result =
+          lab::RunOnMachine({"taskset", "-a", "-c", "-p", processors, absl::StrCat(program)});
       if (!result.ok()) lab::Die(result.ToString());
     }
   }

@@ -1,4 +1,5 @@
-// The networks between two hosts that net_bench compares: eoib, kernel VXLAN, Open vSwitch, and a bare veth.
+// The networks between two hosts that net_bench compares: eoib, kernel VXLAN, Open vSwitch, and a
+// bare veth.
 #ifndef EOIB_TESTS_BENCH_NET_PATHS_H_
 #define EOIB_TESTS_BENCH_NET_PATHS_H_
 
@@ -31,8 +32,8 @@ class NetPaths {
   const std::vector<NetPath>& paths() const { return paths_; }
   const NetPath& path(const std::string& name) const;
 
-  // Whether the programs of host one run on the first processor and those of host two on the second, as on two machines, or all
-  // where the scheduler likes.
+  // Whether the programs of host one run on the first processor and those of host two on the
+  // second, as on two machines, or all where the scheduler likes.
   void SeparateProcessors(bool separate);
 
   // From now on datagrams from host one to host two are lost at random, below `path`.
@@ -56,7 +57,8 @@ class NetPaths {
   lab::Host* const one_;
   lab::Host* const two_;
   std::vector<std::unique_ptr<lab::Agent>> agents_;
-  std::array<std::vector<std::unique_ptr<lab::Process>>, 2> vswitches_;  // each host's processes of Open vSwitch
+  // Each host's processes of Open vSwitch.
+  std::array<std::vector<std::unique_ptr<lab::Process>>, 2> vswitches_;
   std::vector<NetPath> paths_;
 };
 

@@ -1,5 +1,6 @@
-// Measures a port of type eoib beside Open vSwitch's own way between two hosts, VXLAN over a veth, in interleaved rounds. Both
-// are ports of bridges of eoib-vswitchd in user space, which its main thread polls.
+// Measures a port of type eoib beside Open vSwitch's own way between two hosts, VXLAN over a veth,
+// in interleaved rounds. Both are ports of bridges of eoib-vswitchd in user space, which its main
+// thread polls.
 //
 //   ovs_bench OUTPUT.json
 //
@@ -19,7 +20,7 @@ namespace {
 using lab::Host;
 using lab::VSwitch;
 
-constexpr int kMtu = 4074;
+constexpr int kMtu = 4070;
 constexpr int kVxlanOverhead = 50;
 constexpr int kDatagram = 64;  // bytes of payload
 constexpr int kPings = 1000;
@@ -49,22 +50,26 @@ class OvsBench {
     AddTunnel(&vxlan1_, 1);
     AddTunnel(&vxlan2_, 2);
     for (const BridgePath& path : paths_) {
-      for (VSwitch* vswitch : {path.from, path.to}) vswitch->Vsctl(absl::StrCat("set Interface br0 mtu_request=", kMtu));
+      for (VSwitch* vswitch : {path.from, path.to})
+        vswitch->Vsctl(absl::StrCat("set Interface br0 mtu_request=", kMtu));
       Connect(path.from->host(), path.to->host(), "br0", path.subnet);
     }
   }
 
   void Round(Report* report, int seconds) {
     for (const BridgePath& path : paths_) {
-      report->Add(absl::StrCat("tcp_", path.name, " (Gb/s)"),
-                  TcpStream(path.from->host(), path.to->host(), path.subnet + "2", seconds).Finish());
+      report->Add(
+          absl::StrCat("tcp_", path.name, " (Gb/s)"),
+          TcpStream(path.from->host(), path.to->host(), path.subnet + "2", seconds).Finish());
     }
     for (const BridgePath& path : paths_) {
-      report->Add(absl::StrCat("udp64_", path.name, " (kpps)"),
-                  DatagramRate(path.from->host(), path.to->host(), path.subnet + "2", kDatagram, seconds));
+      report->Add(
+          absl::StrCat("udp64_", path.name, " (kpps)"),
+          DatagramRate(path.from->host(), path.to->host(), path.subnet + "2", kDatagram, seconds));
     }
     for (const BridgePath& path : paths_) {
-      report->Add(absl::StrCat("rtt_", path.name, " (us)"), MedianRoundTrip(path.from->host(), path.subnet + "2", kPings));
+      report->Add(absl::StrCat("rtt_", path.name, " (us)"),
+                  MedianRoundTrip(path.from->host(), path.subnet + "2", kPings));
     }
   }
 
@@ -74,21 +79,26 @@ class OvsBench {
     vswitch->Vsctl("add-port phy ou");
     vswitch->host()->AddAddress("phy", absl::StrCat("192.168.200.", self, "/24"));
     vswitch->Vsctl(absl::StrCat("set Interface phy mtu_request=", kMtu + kVxlanOverhead));
-    vswitch->Vsctl(
-        absl::StrCat("add-port br0 tunnel -- set Interface tunnel type=vxlan options:remote_ip=192.168.200.", 3 - self));
+    vswitch->Vsctl(absl::StrCat(
+        "add-port br0 tunnel -- set Interface tunnel type=vxlan options:remote_ip=192.168.200.",
+        3 - self));
   }
 
   static constexpr char kTso[] = "userspace-tso-enable=true";
   lab::Lab lab_;
   lab::SoftFabric fabric_{&lab_, {{}}};
-  VSwitch eoib1_{&lab_, &fabric_, lab_.AddHost("e1"), kTso}, eoib2_{&lab_, &fabric_, lab_.AddHost("e2"), kTso};
-  VSwitch vxlan1_{&lab_, &fabric_, lab_.AddHost("x1")}, vxlan2_{&lab_, &fabric_, lab_.AddHost("x2")};
-  const BridgePath paths_[2] = {{"eoib", "10.1.0.", &eoib1_, &eoib2_}, {"vxlan", "10.2.0.", &vxlan1_, &vxlan2_}};
+  VSwitch eoib1_{&lab_, &fabric_, lab_.AddHost("e1"), kTso},
+      eoib2_{&lab_, &fabric_, lab_.AddHost("e2"), kTso};
+  VSwitch vxlan1_{&lab_, &fabric_, lab_.AddHost("x1")},
+      vxlan2_{&lab_, &fabric_, lab_.AddHost("x2")};
+  const BridgePath paths_[2] = {{"eoib", "10.1.0.", &eoib1_, &eoib2_},
+                                {"vxlan", "10.2.0.", &vxlan1_, &vxlan2_}};
 };
 
 bool Run(const std::string& output) {
   OvsBench bench;
-  return RunRounds("ovs", kRatios, output, [&bench](Report* report, int seconds) { bench.Round(report, seconds); });
+  return RunRounds("ovs", kRatios, output,
+                   [&bench](Report* report, int seconds) { bench.Round(report, seconds); });
 }
 
 }  // namespace

@@ -18,7 +18,8 @@ constexpr absl::Duration kStart = absl::Seconds(30);
 constexpr size_t kWarmUp = 2;  // figures at the start
 
 // Each generator polls, on a processor of its own.
-std::unique_ptr<lab::Process> StartEnd(const PacketEnd& end, int processor, int under_way, const lab::Argv& more) {
+std::unique_ptr<lab::Process> StartEnd(const PacketEnd& end, int processor, int under_way,
+                                       const lab::Argv& more) {
   const std::string processors = absl::StrCat("0@", processor, ",1@", processor);
   const lab::Argv command = {"stdbuf",
                              "-oL",
@@ -42,7 +43,8 @@ std::unique_ptr<lab::Process> StartEnd(const PacketEnd& end, int processor, int 
                              "--total-num-mbufs=8192",
                              absl::StrCat("--burst=", under_way)};
   auto process = end.host->Start(lab::Concatenated(command, more));
-  if (!lab::EventuallyTrue(kStart, [&] { return absl::StrContains(process->Log(), "NIC statistics"); })) {
+  if (!lab::EventuallyTrue(kStart,
+                           [&] { return absl::StrContains(process->Log(), "NIC statistics"); })) {
     lab::Die(absl::StrCat("dpdk-testpmd on ", end.device, " does not start: ", process->Log()));
   }
   return process;
@@ -54,13 +56,15 @@ std::vector<double> Rates(const std::string& log) {
   for (const absl::string_view line : absl::StrSplit(log, '\n')) {
     const std::vector<std::string> words = lab::Words(line);
     double rate = 0;
-    if (words.size() >= 2 && words[0] == "Rx-pps:" && absl::SimpleAtod(words[1], &rate)) rates.push_back(rate);
+    if (words.size() >= 2 && words[0] == "Rx-pps:" && absl::SimpleAtod(words[1], &rate))
+      rates.push_back(rate);
   }
   return rates;
 }
 
 double Median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<ptrdiff_t>(values.size() / 2), values.end());
+  std::nth_element(values.begin(), values.begin() + static_cast<ptrdiff_t>(values.size() / 2),
+                   values.end());
   return values[values.size() / 2];
 }
 
@@ -71,13 +75,15 @@ PacketEnd VirtioUser(lab::Host* host, const std::string& socket, const std::stri
 }
 
 PacketEnd Interface(lab::Host* host, const std::string& interface) {
-  return {host, absl::StrCat("net_af_packet0,qdisc_bypass=1,iface=", interface), host->Mac(interface)};
+  return {host, absl::StrCat("net_af_packet0,qdisc_bypass=1,iface=", interface),
+          host->Mac(interface)};
 }
 
 double CirculatePackets(const PacketEnd& one, const PacketEnd& two, int under_way, int seconds) {
   const auto reflector = StartEnd(two, 1, under_way, {});
   const size_t before = Rates(reflector->Log()).size();
-  const auto generator = StartEnd(one, 0, under_way, {"--tx-first", "--txpkts=64", "--eth-peer=0," + two.mac});
+  const auto generator =
+      StartEnd(one, 0, under_way, {"--tx-first", "--txpkts=64", "--eth-peer=0," + two.mac});
   const size_t count = kWarmUp + static_cast<size_t>(seconds);
   if (!lab::EventuallyTrue(absl::Seconds(4 * count) + lab::kPatience,
                            [&] { return Rates(generator->Log()).size() >= count; })) {
@@ -89,7 +95,8 @@ double CirculatePackets(const PacketEnd& one, const PacketEnd& two, int under_wa
     process->Wait();
   }
   there.erase(there.begin(), there.begin() + kWarmUp);
-  back.erase(back.begin(), back.begin() + static_cast<ptrdiff_t>(std::min(back.size() - 1, before + kWarmUp)));
+  back.erase(back.begin(),
+             back.begin() + static_cast<ptrdiff_t>(std::min(back.size() - 1, before + kWarmUp)));
   return (Median(there) + Median(back)) / 1e3;
 }
 

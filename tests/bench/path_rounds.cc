@@ -15,7 +15,8 @@ constexpr int kPings = 500;
 
 void MeasurePaths(absl::Span<const Path> paths, int seconds, Report* report) {
   for (const Path& path : paths) {
-    report->Add(absl::StrCat("tcp_", path.name, " (Gb/s)"), TcpStream(path.from, path.to, path.to_address, seconds).Finish());
+    report->Add(absl::StrCat("tcp_", path.name, " (Gb/s)"),
+                TcpStream(path.from, path.to, path.to_address, seconds).Finish());
   }
   for (const Path& path : paths) {
     report->Add(absl::StrCat("tcp_back_", path.name, " (Gb/s)"),
@@ -26,20 +27,24 @@ void MeasurePaths(absl::Span<const Path> paths, int seconds, Report* report) {
                 DatagramRate(path.from, path.to, path.to_address, kPayload, seconds));
   }
   for (const Path& path : paths) {
-    report->Add(absl::StrCat("rtt_", path.name, " (us)"), MedianRoundTrip(path.from, path.to_address, kPings));
+    report->Add(absl::StrCat("rtt_", path.name, " (us)"),
+                MedianRoundTrip(path.from, path.to_address, kPings));
   }
 }
 
-bool RunRounds(const std::string& name, absl::Span<const Report::RatioSpec> ratios, const std::string& output,
+bool RunRounds(const std::string& name, absl::Span<const Report::RatioSpec> ratios,
+               const std::string& output,
                absl::FunctionRef<void(Report* report, int seconds)> round) {
-  const int rounds = FromEnvironment("EOIB_BENCH_ROUNDS", 5), seconds = FromEnvironment("EOIB_BENCH_SECONDS", 2);
+  const int rounds = FromEnvironment("EOIB_BENCH_ROUNDS", 5),
+            seconds = FromEnvironment("EOIB_BENCH_SECONDS", 2);
   Report report(name, "");
   for (int i = 0; i < rounds; ++i) {
     std::printf("round %d of %d\n", i + 1, rounds);
     std::fflush(stdout);
     round(&report, seconds);
   }
-  for (const Report::RatioSpec& ratio : ratios) report.Compare(ratio.name, ratio.numerator, ratio.denominator, ratio.bound);
+  for (const Report::RatioSpec& ratio : ratios)
+    report.Compare(ratio.name, ratio.numerator, ratio.denominator, ratio.bound);
   return report.Finish(output);
 }
 

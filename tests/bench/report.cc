@@ -25,7 +25,8 @@ Summary Summarise(std::vector<double> values) {
   if (values.empty()) return {};
   std::sort(values.begin(), values.end());
   const size_t middle = values.size() / 2;
-  const double median = values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+  const double median =
+      values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
   return {median, values.front(), values.back()};
 }
 
@@ -38,18 +39,26 @@ std::string Processor() {
   return "unknown processor";
 }
 
-std::string Machine() { return absl::StrCat(Processor(), ", ", std::thread::hardware_concurrency(), " cores"); }
+std::string Machine() {
+  return absl::StrCat(Processor(), ", ", std::thread::hardware_concurrency(), " cores");
+}
 
 std::string Kernel() {
   utsname names;
   return uname(&names) == 0 ? names.release : "unknown kernel";
 }
 
-std::string Date() { return absl::FormatTime("%Y-%m-%d %H:%M UTC", absl::Now(), absl::UTCTimeZone()); }
+std::string Date() {
+  return absl::FormatTime("%Y-%m-%d %H:%M UTC", absl::Now(), absl::UTCTimeZone());
+}
 
 nlohmann::json ToJson(const std::vector<double>& values) {
   const Summary summary = Summarise(values);
-  return {{"median", summary.median}, {"min", summary.min}, {"max", summary.max}, {"runs", values.size()}, {"values", values}};
+  return {{"median", summary.median},
+          {"min", summary.min},
+          {"max", summary.max},
+          {"runs", values.size()},
+          {"values", values}};
 }
 
 }  // namespace
@@ -68,15 +77,16 @@ int Main(int argc, char** argv, bool (*run)(const std::string& output)) {
   return run(argv[1]) ? 0 : 1;
 }
 
-Report::Report(std::string name, std::string unit) : name_(std::move(name)), unit_(std::move(unit)) {}
+Report::Report(std::string name, std::string unit)
+    : name_(std::move(name)), unit_(std::move(unit)) {}
 
 void Report::Add(const std::string& series, double value) {
   if (series_.count(series) == 0) order_.push_back(series);
   series_[series].push_back(value);
 }
 
-void Report::Compare(const std::string& ratio, const std::string& numerator, const std::string& denominator,
-                     const Bound& bound) {
+void Report::Compare(const std::string& ratio, const std::string& numerator,
+                     const std::string& denominator, const Bound& bound) {
   ratios_.push_back({ratio, numerator, denominator, bound});
 }
 
@@ -94,7 +104,8 @@ bool Report::PrintRatio(const Ratio& ratio) const {
   const std::vector<double> values = Values(ratio);
   const Summary summary = Summarise(values);
   const auto holds = [&](double bound) {
-    return !values.empty() && (ratio.bound.at_most ? summary.median <= bound : summary.median >= bound);
+    return !values.empty() &&
+           (ratio.bound.at_most ? summary.median <= bound : summary.median >= bound);
   };
   const char* const beyond = ratio.bound.at_most ? "ABOVE the " : "BELOW the ";
   std::string verdict;
@@ -105,10 +116,11 @@ bool Report::PrintRatio(const Ratio& ratio) const {
   }
   if (ratio.bound.aim) {
     const std::string side = absl::AsciiStrToLower(beyond);
-    absl::StrAppend(&verdict, verdict.empty() ? "" : ", ", holds(*ratio.bound.aim) ? "" : side, "aim ", *ratio.bound.aim);
+    absl::StrAppend(&verdict, verdict.empty() ? "" : ", ", holds(*ratio.bound.aim) ? "" : side,
+                    "aim ", *ratio.bound.aim);
   }
-  std::printf("%-32s %10.3f %10.3f %10.3f %6zu  %s\n", ratio.name.c_str(), summary.median, summary.min, summary.max,
-              values.size(), verdict.c_str());
+  std::printf("%-32s %10.3f %10.3f %10.3f %6zu  %s\n", ratio.name.c_str(), summary.median,
+              summary.min, summary.max, values.size(), verdict.c_str());
   return reached;
 }
 
@@ -118,7 +130,8 @@ Report::Summary Report::Of(const std::string& series) const {
 }
 
 void Report::PrintHeading() const {
-  std::printf("\n%s: %s, Linux %s, %s\n\n", name_.c_str(), Machine().c_str(), Kernel().c_str(), Date().c_str());
+  std::printf("\n%s: %s, Linux %s, %s\n\n", name_.c_str(), Machine().c_str(), Kernel().c_str(),
+              Date().c_str());
 }
 
 bool Report::Finish(const std::string& path) const {
@@ -126,8 +139,8 @@ bool Report::Finish(const std::string& path) const {
   std::printf("%-32s %10s %10s %10s %6s\n", unit_.c_str(), "median", "min", "max", "runs");
   for (const std::string& series : order_) {
     const Summary summary = Of(series);
-    std::printf("%-32s %10.3f %10.3f %10.3f %6zu\n", series.c_str(), summary.median, summary.min, summary.max,
-                series_.at(series).size());
+    std::printf("%-32s %10.3f %10.3f %10.3f %6zu\n", series.c_str(), summary.median, summary.min,
+                summary.max, series_.at(series).size());
   }
   std::printf("\n");
   const bool reached = Judge(ratios_);
@@ -153,8 +166,9 @@ bool Report::Judge(const std::vector<Ratio>& ratios) const {
 }
 
 bool Report::Write(const std::string& path) const {
-  nlohmann::json json = {{"name", name_},      {"unit", unit_},  {"processor", Machine()},
-                         {"kernel", Kernel()}, {"date", Date()}, {"ratios", nlohmann::json::object()}};
+  nlohmann::json json = {{"name", name_},          {"unit", unit_},
+                         {"processor", Machine()}, {"kernel", Kernel()},
+                         {"date", Date()},         {"ratios", nlohmann::json::object()}};
   for (const std::string& series : order_) json["series"][series] = ToJson(series_.at(series));
   for (const Ratio& ratio : ratios_) json["ratios"][ratio.name] = ToJson(Values(ratio));
   std::ofstream file(path, std::ios::trunc);

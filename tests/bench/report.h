@@ -10,15 +10,16 @@
 
 namespace eoib::bench {
 
-// The positive number in an environment variable, such as a duration or a number of rounds; else `otherwise`.
+// The positive number in an environment variable, such as a duration or a number of rounds; else
+// `otherwise`.
 int FromEnvironment(const char* name, int otherwise);
 
-// A benchmark's main: calls `run` with the path of the JSON file to write. The exit status is 1 if a required ratio was
-// missed, 2 for wrong arguments.
+// A benchmark's main: calls `run` with the path of the JSON file to write. The exit status is 1 if
+// a required ratio was missed, 2 for wrong arguments.
 int Main(int argc, char** argv, bool (*run)(const std::string& output));
 
-// Values that were measured in the same rounds. Ratios are formed within a round, so that a temporary slowdown of the machine
-// affects both sides.
+// Values that were measured in the same rounds. Ratios are formed within a round, so that a
+// temporary slowdown of the machine affects both sides.
 class Report {
  public:
   // `unit` is that of the absolute figures, such as "Gb/s".
@@ -26,14 +27,16 @@ class Report {
 
   // One measurement of `series`, in the order of the rounds.
   void Add(const std::string& series, double value);
-  // Reports `numerator` / `denominator`. `required` is the smallest allowed median: Finish returns false and names a ratio
-  // below it. `aim` is only printed if missed. With `at_most` both are upper bounds.
+  // Reports `numerator` / `denominator`. `required` is the smallest allowed median: Finish returns
+  // false and names a ratio below it. `aim` is only printed if missed. With `at_most` both are
+  // upper bounds.
   struct Bound {
     absl::optional<double> required;
     absl::optional<double> aim;
     bool at_most = false;
   };
-  void Compare(const std::string& ratio, const std::string& numerator, const std::string& denominator, const Bound& bound);
+  void Compare(const std::string& ratio, const std::string& numerator,
+               const std::string& denominator, const Bound& bound);
   // The arguments of Compare, as a row of a table.
   struct RatioSpec {
     const char* name;
@@ -48,11 +51,11 @@ class Report {
   // The summary of a series; all zero if it was not measured.
   Summary Of(const std::string& series) const;
 
-  // Prints the table with processor, kernel and date, and writes the file. False if a required ratio was missed or not
-  // measured.
+  // Prints the table with processor, kernel and date, and writes the file. False if a required
+  // ratio was missed or not measured.
   bool Finish(const std::string& path) const;
-  // The parts of Finish, for a benchmark that prints a table of its own. The file has {"ratios": {NAME: {"median", "min",
-  // "max", "runs"}}, ...}.
+  // The parts of Finish, for a benchmark that prints a table of its own. The file has {"ratios":
+  // {NAME: {"median", "min", "max", "runs"}}, ...}.
   void PrintHeading() const;
   // Prints the ratios that have a bound. False if a required one was missed or not measured.
   bool Judge() const;

@@ -22,7 +22,7 @@ case "$name" in
   vm) install_packages build run test generator ;;
   *) install_packages build run test ;;
 esac
-build_tree build "${name}_bench" -- -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_COMPILER=g++ >/dev/null
+build_tree release build "${name}_bench" >/dev/null
 status=0
 if [ -n "$full" ]; then
   "build/bench/${name}_bench" "build/bench/${name}_full.json" --full || status=$?

@@ -1,10 +1,12 @@
-// Measures the cost of a stopped agent to the others: throughput and latency between two hosts, while one of them also floods
-// and sends to a third host, whose agent runs or is stopped (SIGSTOP), in interleaved rounds.
+// Measures the cost of a stopped agent to the others: throughput and latency between two hosts,
+// while one of them also floods and sends to a third host, whose agent runs or is stopped
+// (SIGSTOP), in interleaved rounds.
 //
 //   stopped_bench OUTPUT.json
 //
-// B sends to C, which is measured, 2,000 datagrams a second to A, whose agent runs or is stopped, and as many broadcasts. The
-// environment variables EOIB_BENCH_ROUNDS and EOIB_BENCH_SECONDS (of each measurement) set the duration.
+// B sends to C, which is measured, 2,000 datagrams a second to A, whose agent runs or is stopped,
+// and as many broadcasts. The environment variables EOIB_BENCH_ROUNDS and EOIB_BENCH_SECONDS (of
+// each measurement) set the duration.
 #include <signal.h>
 
 #include <cstdio>
@@ -34,23 +36,29 @@ constexpr int kPings = 500;
 
 // The average round trip in microseconds, from "rtt min/avg/max/mdev = 0.031/0.052/0.110/0.010 ms".
 double RoundTrip(Host* from, const std::string& address) {
-  const std::string text = from->MustRun({"ping", "-n", "-q", "-c", absl::StrCat(kPings), "-i", "0.002", "-W", "5", address});
+  const std::string text = from->MustRun(
+      {"ping", "-n", "-q", "-c", absl::StrCat(kPings), "-i", "0.002", "-W", "5", address});
   const size_t at = text.find(" = ");
-  const std::vector<std::string> figures = absl::StrSplit(at == std::string::npos ? "" : text.substr(at + 3), '/');
+  const std::vector<std::string> figures =
+      absl::StrSplit(at == std::string::npos ? "" : text.substr(at + 3), '/');
   double milliseconds = 0;
-  if (!absl::StrContains(text, " 0% packet loss") || figures.size() < 2 || !absl::SimpleAtod(figures[1], &milliseconds)) {
+  if (!absl::StrContains(text, " 0% packet loss") || figures.size() < 2 ||
+      !absl::SimpleAtod(figures[1], &milliseconds)) {
     lab::Die("unexpected output of ping: " + text);
   }
   return milliseconds * 1000;
 }
 
-// The processor time of the process so far: the first field of each thread's schedstat, in nanoseconds.
+// The processor time of the process so far: the first field of each thread's schedstat, in
+// nanoseconds.
 absl::Duration ProcessorTime(pid_t pid) {
   int64_t sum = 0;
-  for (const auto& thread : std::filesystem::directory_iterator(absl::StrCat("/proc/", pid, "/task"))) {
+  for (const auto& thread :
+       std::filesystem::directory_iterator(absl::StrCat("/proc/", pid, "/task"))) {
     const std::string text = lab::ReadFile(thread.path() / "schedstat");
     int64_t used = 0;
-    if (!absl::SimpleAtoi(text.substr(0, text.find(' ')), &used)) lab::Die("unexpected schedstat: " + text);
+    if (!absl::SimpleAtoi(text.substr(0, text.find(' ')), &used))
+      lab::Die("unexpected schedstat: " + text);
     sum += used;
   }
   return absl::Nanoseconds(sum);
@@ -64,14 +72,16 @@ class StoppedBench {
     b_.host()->AddAddress("v1", "10.0.0.2/24");
     c_.host()->AddAddress("v1", "10.0.0.3/24");
     // While A is stopped, B must not forget its address, or B would stop sending to it.
-    b_.host()->MustIp(absl::StrCat("neighbor replace 10.0.0.1 lladdr ", a_.host()->Mac("v1"), " dev v1 nud permanent"));
+    b_.host()->MustIp(absl::StrCat("neighbor replace 10.0.0.1 lladdr ", a_.host()->Mac("v1"),
+                                   " dev v1 nud permanent"));
     to_a_ = load_.Add(b_.host(), "10.0.0.2", a_.host(), "10.0.0.1");
     load_.Add(b_.host(), "10.0.0.2", a_.host(), "10.0.0.255");
     load_.Start();
     AwaitA(absl::Now());
   }
 
-  // The processor time of B's agent during the pings, whose number is fixed, as a share of one core.
+  // The processor time of B's agent during the pings, whose number is fixed, as a share of one
+  // core.
   void Measure(Report* report, const std::string& how, int seconds) {
     const double gigabits = TcpStream(b_.host(), c_.host(), "10.0.0.3", seconds).Finish();
     const absl::Time start = absl::Now();
@@ -93,7 +103,8 @@ class StoppedBench {
 
  private:
   void AwaitA(absl::Time since) {
-    if (!lab::EventuallyTrue(lab::kPatience, [&] { return to_a_->ForwardsSince(since).has_value(); })) {
+    if (!lab::EventuallyTrue(lab::kPatience,
+                             [&] { return to_a_->ForwardsSince(since).has_value(); })) {
       lab::Die("A does not receive");
     }
   }
@@ -108,7 +119,8 @@ class StoppedBench {
 };
 
 bool Run(const std::string& output) {
-  const int rounds = FromEnvironment("EOIB_BENCH_ROUNDS", 7), seconds = FromEnvironment("EOIB_BENCH_SECONDS", 2);
+  const int rounds = FromEnvironment("EOIB_BENCH_ROUNDS", 7),
+            seconds = FromEnvironment("EOIB_BENCH_SECONDS", 2);
   StoppedBench bench;
   Report report("stopped", "");
   for (int round = 0; round < rounds; ++round) {
@@ -119,9 +131,12 @@ bool Run(const std::string& output) {
     bench.ContinueA();
     std::printf("\n");
   }
-  report.Compare("stopped_tcp_vs_running", "tcp_stopped (Gb/s)", "tcp_running (Gb/s)", {0.9, absl::nullopt});
-  report.Compare("stopped_rtt_vs_running", "rtt_stopped (us)", "rtt_running (us)", {absl::nullopt, absl::nullopt});
-  report.Compare("stopped_cpu_vs_running", "cpu_stopped (cores)", "cpu_running (cores)", {absl::nullopt, absl::nullopt});
+  report.Compare("stopped_tcp_vs_running", "tcp_stopped (Gb/s)", "tcp_running (Gb/s)",
+                 {0.9, absl::nullopt});
+  report.Compare("stopped_rtt_vs_running", "rtt_stopped (us)", "rtt_running (us)",
+                 {absl::nullopt, absl::nullopt});
+  report.Compare("stopped_cpu_vs_running", "cpu_stopped (cores)", "cpu_running (cores)",
+                 {absl::nullopt, absl::nullopt});
   return report.Finish(output);
 }
 

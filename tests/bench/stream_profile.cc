@@ -1,9 +1,11 @@
-// Records one TCP stream through two agents with perf; tests/bench/flamegraph.sh runs it and draws the result.
+// Records one TCP stream through two agents with perf; tests/bench/flamegraph.sh runs it and draws
+// the result.
 //
 //   stream_profile PREFIX
 //
-// Writes PREFIX.data (perf's), PREFIX.pids (a line "PID ROLE" for each process) and PREFIX.json: the rate, and the processor
-// time of each agent per frame. The environment variable EOIB_BENCH_SECONDS sets the duration.
+// Writes PREFIX.data (perf's), PREFIX.pids (a line "PID ROLE" for each process) and PREFIX.json:
+// the rate, and the processor time of each agent per frame. The environment variable
+// EOIB_BENCH_SECONDS sets the duration.
 #include <cstdio>
 #include <fstream>
 #include <string>
@@ -34,11 +36,11 @@ struct Work {
 
 Work WorkOf(Agent* agent) { return {ProcessorTime(agent->pid()), agent->Stat("frames_in")}; }
 
-// Records all processes on both cores, because the kernel and iperf3 take time, too. The machine may have no hardware
-// counters, so the clock triggers the samples.
+// Records all processes on both cores, because the kernel and iperf3 take time, too. The machine
+// may have no hardware counters, so the clock triggers the samples.
 void Record(const std::string& path, int seconds) {
-  lab::MustRunOnMachine({"perf", "record", "-q", "-a", "-e", "cpu-clock", "-F", "1997", "-g", "--call-graph", "fp", "-o", path,
-                         "--", "sleep", absl::StrCat(seconds)});
+  lab::MustRunOnMachine({"perf", "record", "-q", "-a", "-e", "cpu-clock", "-F", "1997", "-g",
+                         "--call-graph", "fp", "-o", path, "--", "sleep", absl::StrCat(seconds)});
 }
 
 bool Run(const std::string& prefix) {
@@ -68,7 +70,8 @@ bool Run(const std::string& prefix) {
     const auto frames = static_cast<double>(after[i].frames - before[i].frames);
     pids << agents[i].pid() << " " << names[i] << "\n";
     report.Add(absl::StrCat(names[i], "_cores"), absl::FDivDuration(processor, elapsed));
-    report.Add(absl::StrCat(names[i], "_ns_a_frame"), absl::ToDoubleNanoseconds(processor) / frames);
+    report.Add(absl::StrCat(names[i], "_ns_a_frame"),
+               absl::ToDoubleNanoseconds(processor) / frames);
     report.Add(absl::StrCat(names[i], "_frames_a_second"), frames / absl::ToDoubleSeconds(elapsed));
   }
   report.Add("gigabits_a_second", stream.Finish());

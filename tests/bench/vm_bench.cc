@@ -1,12 +1,13 @@
-// Measures what a virtual machine can have of the switch: packets of 64 bytes between two agents from vhost-user port to
-// vhost-user port, from TAP to TAP, and over a kernel VXLAN, in interleaved rounds. Then TCP between two emulated guests on
-// the same vhost-user ports, beside the same guests on bridges over the TAPs.
+// Measures what a virtual machine can have of the switch: packets of 64 bytes between two agents
+// from vhost-user port to vhost-user port, from TAP to TAP, and over a kernel VXLAN, in interleaved
+// rounds. Then TCP between two emulated guests on the same vhost-user ports, beside the same guests
+// on bridges over the TAPs.
 //
 //   vm_bench OUTPUT.json
 //
-// DPDK's testpmd drives the packets, through virtio-user ports and packet sockets, because an emulated guest would measure
-// QEMU's emulation, as it does with TCP. The environment variables EOIB_BENCH_ROUNDS and EOIB_BENCH_SECONDS (of each
-// measurement) set the duration.
+// DPDK's testpmd drives the packets, through virtio-user ports and packet sockets, because an
+// emulated guest would measure QEMU's emulation, as it does with TCP. The environment variables
+// EOIB_BENCH_ROUNDS and EOIB_BENCH_SECONDS (of each measurement) set the duration.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -31,10 +32,12 @@ namespace {
 
 using lab::Host;
 
-constexpr int kMtu = 4074;
+constexpr int kMtu = 4070;
 constexpr int kVxlanOverhead = 50;
-constexpr int kPayload = 22;            // of a datagram: with headers of UDP, IPv4 and Ethernet 64 bytes
-constexpr int kUnderWay[] = {64, 256};  // packets; each path counts with the number that suits it better
+// Of a datagram: with headers of UDP, IPv4 and Ethernet 64 bytes.
+constexpr int kPayload = 22;
+// Packets; each path counts with the number that suits it better.
+constexpr int kUnderWay[] = {64, 256};
 
 constexpr Report::RatioSpec kRatios[] = {
     {"vhost_vs_tap", "packets_vhost (kpps)", "packets_tap (kpps)", {.required = 3, .aim = 6}},
@@ -72,7 +75,8 @@ class VmBench {
       }
       report->Add(absl::StrCat("packets_", path.name, " (kpps)"), most);
     }
-    report->Add("sockets_tap (kpps)", DatagramRate(agents_[0]->host(), agents_[1]->host(), "10.1.0.2", kPayload, seconds));
+    report->Add("sockets_tap (kpps)", DatagramRate(agents_[0]->host(), agents_[1]->host(),
+                                                   "10.1.0.2", kPayload, seconds));
   }
 
   // After the last Round: the guests take the ports of the generators.
@@ -83,16 +87,20 @@ class VmBench {
       host->MustIp(absl::StrCat("link set tap0 mtu ", kMtu, " up"));
       host->AddBridge("br0", {"t1", "tap0"});
     }
-    const auto start = [this](const std::string& name, const lab::Argv& first, const lab::Argv& second) {
+    const auto start = [this](const std::string& name, const lab::Argv& first,
+                              const lab::Argv& second) {
       guests_[name] = std::make_unique<GuestPair>(
-          &lab_, agents_[0]->host(), lab::QemuGuestSpec{.name = name + "1", .mac = Mac(1), .netdev = first}, agents_[1]->host(),
+          &lab_, agents_[0]->host(),
+          lab::QemuGuestSpec{.name = name + "1", .mac = Mac(1), .netdev = first},
+          agents_[1]->host(),
           lab::QemuGuestSpec{.name = name + "2", .mac = Mac(2), .netdev = second}, kMtu);
     };
     start("vhost", lab::VhostUser(Socket(1)), lab::VhostUser(Socket(2)));
     start("tap", lab::ExistingTap("tap0"), lab::ExistingTap("tap0"));
   }
   void GuestRound(Report* report) {
-    for (const auto& [name, pair] : guests_) report->Add(absl::StrCat("guest_tcp_", name, " (Gb/s)"), pair->TcpRate());
+    for (const auto& [name, pair] : guests_)
+      report->Add(absl::StrCat("guest_tcp_", name, " (Gb/s)"), pair->TcpRate());
   }
 
  private:
@@ -103,10 +111,10 @@ class VmBench {
   void StartAgent(int self) {
     lab::AgentSpec spec;
     spec.veses = {{"vm", 0x8001}, {"tap", 0x8002}};
-    spec.vports = {
-        {"m1", "vm",
-         absl::StrCat("type = \"vhost-user\"\nsocket = \"", Socket(self), "\"\nstatic_macs = [\"", Mac(self), "\"]\n")},
-        {"t1", "tap"}};
+    spec.vports = {{"m1", "vm",
+                    absl::StrCat("type = \"vhost-user\"\nsocket = \"", Socket(self),
+                                 "\"\nstatic_macs = [\"", Mac(self), "\"]\n")},
+                   {"t1", "tap"}};
     Host* const host = lab_.AddHost(absl::StrCat("h", self));
     agents_.push_back(std::make_unique<lab::Agent>(&lab_, &fabric_, host, spec));
     agents_.back()->Launch();
@@ -114,11 +122,14 @@ class VmBench {
       lab::Die("the agent makes no TAP: " + agents_.back()->Log());
     }
   }
-  // A generator that polls would take whole time slices, with nothing to do, from the agent that shares its processor.
+  // A generator that polls would take whole time slices, with nothing to do, from the agent that
+  // shares its processor.
   static void Prefer(pid_t process) {
-    for (const auto& task : std::filesystem::directory_iterator(absl::StrCat("/proc/", process, "/task"))) {
+    for (const auto& task :
+         std::filesystem::directory_iterator(absl::StrCat("/proc/", process, "/task"))) {
       const auto thread = static_cast<id_t>(std::stoi(task.path().filename().string()));
-      if (setpriority(PRIO_PROCESS, thread, -10) != 0) lab::DieErrno("give an agent a higher priority");
+      if (setpriority(PRIO_PROCESS, thread, -10) != 0)
+        lab::DieErrno("give an agent a higher priority");
     }
   }
   void AddVxlan(Host* one, Host* two) {
@@ -126,7 +137,8 @@ class VmBench {
     for (Host* host : {one, two}) {
       const int self = host == one ? 1 : 2;
       host->AddAddress("under", absl::StrCat("192.168.200.", self, "/24"));
-      host->MustIp(absl::StrCat("link add vx0 mtu ", kMtu, " type vxlan id 7 dstport 4789 local 192.168.200.", self,
+      host->MustIp(absl::StrCat("link add vx0 mtu ", kMtu,
+                                " type vxlan id 7 dstport 4789 local 192.168.200.", self,
                                 " remote 192.168.200.", 3 - self, " dev under"));
     }
     Connect(one, two, "vx0", "10.2.0.");
@@ -140,7 +152,8 @@ class VmBench {
 };
 
 bool Run(const std::string& output) {
-  const int rounds = FromEnvironment("EOIB_BENCH_ROUNDS", 5), seconds = FromEnvironment("EOIB_BENCH_SECONDS", 2);
+  const int rounds = FromEnvironment("EOIB_BENCH_ROUNDS", 5),
+            seconds = FromEnvironment("EOIB_BENCH_SECONDS", 2);
   VmBench bench;
   Report report("vm", "");
   for (int round = 0; round < rounds; ++round) {
@@ -150,7 +163,8 @@ bool Run(const std::string& output) {
   }
   bench.StartGuests();
   for (int round = 0; round < rounds; ++round) bench.GuestRound(&report);
-  for (const Report::RatioSpec& ratio : kRatios) report.Compare(ratio.name, ratio.numerator, ratio.denominator, ratio.bound);
+  for (const Report::RatioSpec& ratio : kRatios)
+    report.Compare(ratio.name, ratio.numerator, ratio.denominator, ratio.bound);
   return report.Finish(output);
 }
 

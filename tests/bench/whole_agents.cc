@@ -10,10 +10,11 @@
 #include "absl/time/time.h"
 #include "control/agent.h"
 #include "control/config/config.h"
-#include "control/daemon/command_registry.h"
-#include "control/daemon/event_loop.h"
-#include "control/state_dir.h"
+#include "control/operator/agent_commands.h"
+#include "control/state/state_dir.h"
 #include "tests/lab/process.h"
+#include "vswitch/base/daemon/command_registry.h"
+#include "vswitch/base/daemon/event_loop.h"
 #include "vswitch/fabric/softhca/soft_hca.h"
 #include "vswitch/port/port_for_test.h"
 
@@ -23,7 +24,8 @@ namespace {
 constexpr absl::Duration kPatience = absl::Minutes(2);
 constexpr char kPartition[] = "[[partition]]\npkey = 0x8001\nfull = [\"ALL\"]\n";
 constexpr char kConfig[] =
-    "[[ves]]\nname = \"blue\"\npkey = 0x8001\n[[vport]]\nname = \"v1\"\nves = \"blue\"\ntype = \"test\"\n";
+    "[[ves]]\nname = \"blue\"\npkey = 0x8001\n[[vport]]\nname = \"v1\"\nves = \"blue\"\ntype = "
+    "\"test\"\n";
 
 softhca::Subnet::Options SubnetOptions() {
   softhca::Subnet::Options options;
@@ -31,12 +33,11 @@ softhca::Subnet::Options SubnetOptions() {
   return options;
 }
 
-absl::StatusOr<VPort> MakePort(const VPortConfig& config, MacAddr mac, int, const Ves&, FabricPort*) {
+absl::StatusOr<VPort> MakePort(const VPortConfig& config, MacAddr mac, int, const Ves&,
+                               FabricPort*) {
   VPort vport;
   vport.config = config;
   vport.port = std::make_unique<TestPort>(config.name, mac);
-  vport.set_mtu = [](int) { return absl::OkStatus(); };
-  vport.set_link = [](bool) { return absl::OkStatus(); };
   return vport;
 }
 
@@ -44,12 +45,14 @@ absl::StatusOr<VPort> MakePort(const VPortConfig& config, MacAddr mac, int, cons
 
 class WholeAgents::WholeAgent {
  public:
-  WholeAgent(softhca::Subnet* subnet, const std::string& port, const std::string& state, const Clock* clock)
+  WholeAgent(softhca::Subnet* subnet, const std::string& port, const std::string& state,
+             const Clock* clock)
       : loop_(clock), state_(StateDir::Open(state).value()) {
-    agent_ = Agent::Create(ParseConfig(kConfig, "bench").value(), softhca::OpenSoftHca(subnet->Connect(), port).value(),
-                           state_.get(), MakePort, &loop_, clock)
+    agent_ = Agent::Create(ParseConfig(kConfig, "bench").value(),
+                           softhca::OpenSoftHca(subnet->Connect(), port).value(), state_.get(),
+                           MakePort, &loop_, clock)
                  .value();
-    agent_->RegisterCommands(&commands_);
+    RegisterAgentCommands(agent_.get(), &commands_);
     agent_->Start();
   }
 
@@ -58,9 +61,11 @@ class WholeAgents::WholeAgent {
   // Whether it knows `others` agents that are up, and the MAC of each.
   bool Knows(size_t others) {
     size_t up = 0, announced = 0;
-    for (absl::string_view line : absl::StrSplit(Command("peers"), '\n')) up += absl::StrContains(line, " up ");
+    for (absl::string_view line : absl::StrSplit(Command("peers"), '\n'))
+      up += absl::StrContains(line, " up ");
     if (up != others) return false;
-    for (absl::string_view line : absl::StrSplit(Command("fdb/show"), '\n')) announced += absl::StrContains(line, "announced");
+    for (absl::string_view line : absl::StrSplit(Command("fdb/show"), '\n'))
+      announced += absl::StrContains(line, "announced");
     return announced >= others;
   }
   uint64_t Stat(absl::string_view name) {
@@ -87,7 +92,8 @@ WholeAgents::~WholeAgents() = default;
 void WholeAgents::Start(size_t number) {
   if (agents_.size() <= number) agents_.resize(number + 1);
   const std::string name = absl::StrCat("h", number);
-  agents_[number] = std::make_unique<WholeAgent>(&subnet_, name, absl::StrCat(directory_.path(), "/", name), &clock_);
+  agents_[number] = std::make_unique<WholeAgent>(
+      &subnet_, name, absl::StrCat(directory_.path(), "/", name), &clock_);
 }
 
 void WholeAgents::Kill(size_t number) { agents_[number].reset(); }
@@ -95,7 +101,8 @@ void WholeAgents::Kill(size_t number) { agents_[number].reset(); }
 void WholeAgents::RunUntilAllKnowAll() {
   const absl::Time deadline = clock_.Now() + kPatience;
   for (size_t right = 0; right < agents_.size();) {
-    if (clock_.Now() > deadline) lab::Die(absl::StrCat("agent h", right, " does not know all others"));
+    if (clock_.Now() > deadline)
+      lab::Die(absl::StrCat("agent h", right, " does not know all others"));
     for (auto& agent : agents_) agent->Pump();
     while (right < agents_.size() && agents_[right]->Knows(agents_.size() - 1)) ++right;
   }

@@ -1,4 +1,5 @@
-// WholeAgents: many agents in this process, on an in-process software subnet, to measure what joining a VES costs them all.
+// WholeAgents: many agents in this process, on an in-process software subnet, to measure what
+// joining a VES costs them all.
 #ifndef EOIB_TESTS_BENCH_WHOLE_AGENTS_H_
 #define EOIB_TESTS_BENCH_WHOLE_AGENTS_H_
 
@@ -23,12 +24,13 @@ class WholeAgents {
   WholeAgents();
   ~WholeAgents();
 
-  // Starts agent `number`, or starts it again with its state directory. Each has one VES and one vPort.
+  // Starts agent `number`, or starts it again with its state directory. Each has one VES and one
+  // vPort.
   void Start(size_t number);
   // Ends it as if its process were killed.
   void Kill(size_t number);
-  // Runs all control loops until each agent lists all others as up, with their vPorts, and has all their interfaces' MACs.
-  // Ends the process after two minutes.
+  // Runs all control loops until each agent lists all others as up, with their vPorts, and has all
+  // their interfaces' MACs. Ends the process after two minutes.
   void RunUntilAllKnowAll();
   // Sent by the agents that run.
   Traffic traffic() const;

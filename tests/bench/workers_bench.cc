@@ -1,11 +1,13 @@
-// Measures what several workers forward: frames of 64 bytes between test vPorts, with one worker and with two.
+// Measures what several workers forward: frames of 64 bytes between test vPorts, with one worker
+// and with two.
 //
 //   workers_bench OUTPUT.json
 //
-// "local" is one agent with two pairs of vPorts, of which the first sends all it can to the second. "fabric" is two agents on
-// an in-process software subnet: two vPorts of the first send flows to two of the second. The ports are memory. On a machine
-// that has no processor to spare for each worker, only the frames for a second of processor time say something.
-// EOIB_BENCH_ROUNDS and EOIB_BENCH_SECONDS set the number and length of the measurements.
+// "local" is one agent with two pairs of vPorts, of which the first sends all it can to the second.
+// "fabric" is two agents on an in-process software subnet: two vPorts of the first send flows to
+// two of the second. The ports are memory. On a machine that has no processor to spare for each
+// worker, only the frames for a second of processor time say something. EOIB_BENCH_ROUNDS and
+// EOIB_BENCH_SECONDS set the number and length of the measurements.
 #include <time.h>
 
 #include <atomic>
@@ -18,6 +20,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "control/agent.h"
+#include "control/operator/agent_commands.h"
 #include "tests/bench/report.h"
 #include "tests/lab/frames.h"
 #include "tests/lab/process.h"
@@ -46,7 +49,8 @@ class StreamPort final : public Port {
   uint64_t delivered() const { return delivered_.load(std::memory_order_relaxed); }
 
   int receive_fd() const override { return event_.get(); }
-  size_t Receive(BufferPool* pool, uint32_t, absl::Span<Frame> out, PortReceiveCounts*) noexcept override {
+  size_t Receive(BufferPool* pool, uint32_t, absl::Span<Frame> out,
+                 PortReceiveCounts*) noexcept override {
     size_t received = 0;
     for (; received < out.size(); ++received) {
       const BufferId buffer = pool->Allocate();
@@ -74,25 +78,43 @@ class StreamPort final : public Port {
 
 MacAddr MacOf(size_t vport) { return MacAddr::FromUint64(0x02'00'00'00'00'10 + vport); }
 
-// An agent with vPorts, by their numbers. Each sends to the vPort whose number is two more. A worker reads a port of each pair.
+class StreamInterface final : public VPortInterface {
+ public:
+  explicit StreamInterface(std::function<std::unique_ptr<Port>()> make) : make_(std::move(make)) {}
+  std::unique_ptr<Port> MakeQueue() override { return make_(); }
+
+ private:
+  const std::function<std::unique_ptr<Port>()> make_;
+};
+
+// An agent with vPorts, by their numbers. Each sends to the vPort whose number is two more. A
+// worker reads a port of each pair.
 class Sender {
  public:
-  Sender(softhca::Subnet* subnet, const std::string& name, size_t workers, const std::vector<size_t>& vports) : loop_(&clock_) {
-    std::string toml = absl::StrCat("workers = ", workers, "\n[[ves]]\nname = \"blue\"\npkey = 0x8001\n");
+  Sender(softhca::Subnet* subnet, const std::string& name, size_t workers,
+         const std::vector<size_t>& vports)
+      : loop_(&clock_) {
+    std::string toml =
+        absl::StrCat("workers = ", workers, "\n[[ves]]\nname = \"blue\"\npkey = 0x8001\n");
     for (const size_t vport : vports) {
-      absl::StrAppend(&toml, "[[vport]]\nname = \"v", vport, "\"\nves = \"blue\"\ntype = \"test\"\nmac = \"",
-                      MacOf(vport).ToString(), "\"\nstatic_macs = [\"", MacOf(vport).ToString(), "\"]\n");
+      absl::StrAppend(&toml, "[[vport]]\nname = \"v", vport,
+                      "\"\nves = \"blue\"\ntype = \"test\"\nmac = \"", MacOf(vport).ToString(),
+                      "\"\nstatic_macs = [\"", MacOf(vport).ToString(), "\"]\n");
     }
-    const auto make_port = [this](const VPortConfig& config, MacAddr, int, const Ves&, FabricPort*) { return Make(config); };
-    agent_ = Agent::Create(ParseConfig(toml, "bench").value(), softhca::OpenSoftHca(subnet->Connect(), name).value(), nullptr,
+    const auto make_port = [this](const VPortConfig& config, MacAddr, int, const Ves&,
+                                  FabricPort*) { return Make(config); };
+    agent_ = Agent::Create(ParseConfig(toml, "bench").value(),
+                           softhca::OpenSoftHca(subnet->Connect(), name).value(), nullptr,
                            make_port, &loop_, &clock_)
                  .value();
-    agent_->RegisterCommands(&commands_);
+    RegisterAgentCommands(agent_.get(), &commands_);
     agent_->Start();
   }
 
   void Pump() { loop_.RunOnce(clock_.Now() + absl::Milliseconds(1)); }
-  bool Knows(MacAddr mac) { return absl::StrContains(commands_.Run("fdb/show", {}).value(), mac.ToString()); }
+  bool Knows(MacAddr mac) {
+    return absl::StrContains(commands_.Run("fdb/show", {}).value(), mac.ToString());
+  }
   // The first two vPorts send. A worker reads one of the ports of each vPort.
   void Open() {
     for (const size_t index : {0, 1}) {
@@ -124,10 +146,8 @@ class Sender {
     };
     VPort vport;
     vport.config = config;
+    vport.interface = std::make_shared<StreamInterface>(make);
     vport.port = make();
-    vport.make_queue = make;
-    vport.set_mtu = [](int) { return absl::OkStatus(); };
-    vport.set_link = [](bool) { return absl::OkStatus(); };
     return vport;
   }
 
@@ -145,7 +165,8 @@ double ProcessorSeconds() {
 }
 
 // Adds millions of frames for a second, and for a second of all threads' processor time.
-void Measure(const std::string& series, const std::vector<Sender*>& agents, absl::Duration time, Report* report) {
+void Measure(const std::string& series, const std::vector<Sender*>& agents, absl::Duration time,
+             Report* report) {
   const MonotonicClock clock;
   const auto pump_until = [&](absl::Time end) {
     while (clock.Now() < end) {
@@ -187,7 +208,9 @@ bool Run(const std::string& output) {
   const int rounds = FromEnvironment("EOIB_BENCH_ROUNDS", 5);
   const absl::Duration time = absl::Seconds(FromEnvironment("EOIB_BENCH_SECONDS", 1));
   softhca::Subnet::Options options;
-  options.config = softhca::ParseSubnetConfig("[[partition]]\npkey = 0x8001\nfull = [\"ALL\"]\n", "bench").value();
+  options.config =
+      softhca::ParseSubnetConfig("[[partition]]\npkey = 0x8001\nfull = [\"ALL\"]\n", "bench")
+          .value();
   softhca::Subnet subnet(std::move(options));
   Report report("workers", "million frames a second");
   for (int round = 0; round < rounds; ++round) {
@@ -198,7 +221,8 @@ bool Run(const std::string& output) {
   }
   for (const char* path : {"local", "fabric"}) {
     for (const char* per : {"", "_per_cpu_s"}) {
-      report.Compare(absl::StrCat(path, per, "_two_vs_one"), absl::StrCat(path, "_2", per), absl::StrCat(path, "_1", per), {});
+      report.Compare(absl::StrCat(path, per, "_two_vs_one"), absl::StrCat(path, "_2", per),
+                     absl::StrCat(path, "_1", per), {});
     }
   }
   return report.Finish(output);

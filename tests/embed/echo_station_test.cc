@@ -25,7 +25,8 @@ class EchoStationTest : public SwitchTest, public ::testing::WithParamInterface<
   }
   // A shell keeps the station's standard input open.
   std::unique_ptr<Process> StartStation(Host* host) {
-    return host->Start(Concatenated({"sh", "-c", "sleep infinity | exec \"$@\"", "sh"}, Command(host->name(), kStation)));
+    return host->Start(Concatenated({"sh", "-c", "sleep infinity | exec \"$@\"", "sh"},
+                                    Command(host->name(), kStation)));
   }
 };
 
@@ -36,30 +37,35 @@ TEST_P(EchoStationTest, AnswersAnotherProgram) {
   const RunResult asked = other->Run(Concatenated(Command("other", kAsker), {kStation}));
   EXPECT_TRUE(asked.ok()) << asked.ToString() << station->Log();
   EXPECT_THAT(asked.out, HasSubstr("hello from 02:00:00:00:00:02")) << asked.ToString();
-  EXPECT_THAT(asked.out, ContainsRegex("\ndestination: known at GID .*\nto GID .* QPN 0x")) << "of eoib_vport_trace";
+  EXPECT_THAT(asked.out, ContainsRegex("\ndestination: known at GID .*\nto GID .* QPN 0x"))
+      << "of eoib_vport_trace";
 }
 
 TEST_P(EchoStationTest, AnswersAStationBehindAnAgent) {
   Agent& agent = AddAgent("h1");
   Host* const host = lab().AddHost("embedder");
   const auto station = StartStation(host);
-  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return agent.KnowsAnnounced(kStation); })) << station->Log();
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return agent.KnowsAnnounced(kStation); }))
+      << station->Log();
   PacketSocket socket(agent.host(), "v1");
   socket.Send(TestFrame(Mac(kStation), Mac(kAsker), 7));
-  EXPECT_TRUE(socket.WaitFor(ExactlyFrame(TestFrame(Mac(kAsker), Mac(kStation), 7)))) << station->Log();
+  EXPECT_TRUE(socket.WaitFor(ExactlyFrame(TestFrame(Mac(kAsker), Mac(kStation), 7))))
+      << station->Log();
 }
 
 TEST_P(EchoStationTest, EndsWithAMessageThatSaysWhatIsWrong) {
   Host* const host = lab().AddHost("h1");
   const RunResult wrong = host->Run({Station(), "ether:eth0", soft_fabric().socket(), kStation});
   EXPECT_EQ(wrong.exit_code, 1);
-  EXPECT_THAT(wrong.err, HasSubstr("open HCA \"ether:eth0\": no such kind; this program has soft:, verbs:"));
+  EXPECT_THAT(wrong.err,
+              HasSubstr("open HCA \"ether:eth0\": no such kind; this program has soft:, verbs:"));
 }
 
 // A program with the static library runs where libeoib is not installed.
 TEST_P(EchoStationTest, NeedsTheSharedLibraryOnlyIfLinkedSo) {
   const RunResult needed = lab().AddHost("h1")->Run({"readelf", "--dynamic", Station()});
-  EXPECT_EQ(absl::StrContains(needed.out, "libeoib.so.0"), GetParam() == std::string("shared")) << needed.ToString();
+  EXPECT_EQ(absl::StrContains(needed.out, "libeoib.so.0"), GetParam() == std::string("shared"))
+      << needed.ToString();
 }
 
 INSTANTIATE_TEST_SUITE_P(Libraries, EchoStationTest, ::testing::Values("shared", "static"),

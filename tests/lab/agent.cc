@@ -15,7 +15,7 @@
 namespace eoib::lab {
 namespace {
 
-constexpr uint64_t kAnnouncements = 5;  // after a join; the same constant is in control/ves.cc
+constexpr uint64_t kAnnouncements = 5;  // after a join; the same constant is in control/ves/ves.cc
 
 // The text has lines "VES NAME", each followed by indented lines "name value ...".
 std::map<std::string, Counters> ParseCounters(const std::string& text) {
@@ -64,12 +64,15 @@ std::string ToToml(const AgentSpec& spec) {
   std::string toml = spec.top;
   // For a run of all scenarios with several workers.
   const char* const workers = std::getenv("EOIB_LAB_WORKERS");
-  if (workers != nullptr && !absl::StrContains(toml, "workers")) absl::StrAppend(&toml, "workers = ", workers, "\n");
+  if (workers != nullptr && !absl::StrContains(toml, "workers"))
+    absl::StrAppend(&toml, "workers = ", workers, "\n");
   for (const VesSpec& ves : spec.veses) {
-    absl::StrAppend(&toml, "[[ves]]\nname = \"", ves.name, "\"\npkey = ", ves.pkey, "\n", ves.more, "\n");
+    absl::StrAppend(&toml, "[[ves]]\nname = \"", ves.name, "\"\npkey = ", ves.pkey, "\n", ves.more,
+                    "\n");
   }
   for (const VPortSpec& vport : spec.vports) {
-    absl::StrAppend(&toml, "[[vport]]\nname = \"", vport.name, "\"\nves = \"", vport.ves, "\"\n", vport.more, "\n");
+    absl::StrAppend(&toml, "[[vport]]\nname = \"", vport.name, "\"\nves = \"", vport.ves, "\"\n",
+                    vport.more, "\n");
   }
   return toml;
 }
@@ -85,7 +88,9 @@ Agent::Agent(Lab* lab, Fabric* fabric, Host* host, const AgentSpec& spec)
 
 void Agent::WaitUntilReady() {
   WaitUntil({"show"}, [this](const std::string& show) {
-    const auto is_there = [this](const VPortSpec& vport) { return host()->HasInterface(vport.name); };
+    const auto is_there = [this](const VPortSpec& vport) {
+      return host()->HasInterface(vport.name);
+    };
     return Joined(show) && std::all_of(spec_.vports.begin(), spec_.vports.end(), is_there);
   });
   for (const VPortSpec& vport : spec_.vports) {
@@ -110,7 +115,8 @@ void Agent::WaitUntilAnnounced() {
     Die("eoibd on " + host()->name() + " does not announce itself: " + Ctl({"stats"}).out);
 }
 
-// `show` has a line "flood group MGID: joined, ..." or "flood by unicast copies: joined, ..." for each VES that has joined.
+// `show` has a line "flood group MGID: joined, ..." or "flood by unicast copies: joined, ..." for
+// each VES that has joined.
 bool Agent::Joined(const std::string& show) const {
   size_t joined = 0;
   for (absl::string_view line : absl::StrSplit(show, '\n')) {
@@ -119,17 +125,22 @@ bool Agent::Joined(const std::string& show) const {
   return joined == spec_.veses.size();
 }
 
-std::map<std::string, Counters> VesStats(Daemon* agent) { return ParseCounters(agent->MustCtl({"stats"})); }
+std::map<std::string, Counters> VesStats(Daemon* agent) {
+  return ParseCounters(agent->MustCtl({"stats"}));
+}
 
 std::map<std::string, Counters> Agent::Stats() { return VesStats(this); }
 std::map<std::string, Counters> Agent::Drops() { return ParseCounters(MustCtl({"drops"})); }
-uint64_t Agent::Stat(const std::string& name, const std::string& ves) { return Get(Stats()[ves], name); }
+uint64_t Agent::Stat(const std::string& name, const std::string& ves) {
+  return Get(Stats()[ves], name);
+}
 uint64_t Agent::Drop(const std::string& reason, const std::string& ves) {
   SideOf(reason);
   return Drops()[ves][reason];
 }
 
-// A long answer is cut: it has a line with the command for the next rows, "more: fdb show blue 7 02:00:00:00:00:0a".
+// A long answer is cut: it has a line with the command for the next rows, "more: fdb show blue 7
+// 02:00:00:00:00:0a".
 std::vector<FdbRow> Agent::Fdb() {
   std::vector<FdbRow> rows;
   std::vector<std::string> lines = absl::StrSplit(MustCtl({"fdb", "show"}), '\n');
@@ -137,33 +148,38 @@ std::vector<FdbRow> Agent::Fdb() {
     const std::vector<std::string> words = Words(lines[i]);
     uint32_t vid = 0;
     if (words.size() == 6 && words[0] == "more:") {
-      const std::vector<std::string> more = absl::StrSplit(MustCtl({words[1], words[2], words[3], words[4], words[5]}), '\n');
+      const std::vector<std::string> more =
+          absl::StrSplit(MustCtl({words[1], words[2], words[3], words[4], words[5]}), '\n');
       lines.insert(lines.begin() + static_cast<ptrdiff_t>(i) + 1, more.begin(), more.end());
       continue;
     }
     if (words.size() < 6 || !absl::SimpleAtoi(words[1], &vid)) continue;  // the heading
-    rows.push_back(
-        {words[0], static_cast<uint16_t>(vid), words[2], words[3], absl::StrJoin(words.begin() + 5, words.end(), " ")});
+    rows.push_back({words[0], static_cast<uint16_t>(vid), words[2], words[3],
+                    absl::StrJoin(words.begin() + 5, words.end(), " ")});
   }
   return rows;
 }
 
-bool Agent::Knows(const std::string& mac, const std::string& behind, uint16_t vid, const std::string& ves) {
+bool Agent::Knows(const std::string& mac, const std::string& behind, uint16_t vid,
+                  const std::string& ves) {
   for (const FdbRow& row : Fdb()) {
-    if (row.ves == ves && row.vid == vid && row.mac == mac && absl::StrContains(row.behind, behind)) return true;
+    if (row.ves == ves && row.vid == vid && row.mac == mac && absl::StrContains(row.behind, behind))
+      return true;
   }
   return false;
 }
 
 bool Agent::KnowsAnnounced(const std::string& mac) {
   const std::vector<FdbRow> rows = Fdb();
-  return std::any_of(rows.begin(), rows.end(),
-                     [&mac](const FdbRow& row) { return row.mac == mac && row.origin == "announced"; });
+  return std::any_of(rows.begin(), rows.end(), [&mac](const FdbRow& row) {
+    return row.mac == mac && row.origin == "announced";
+  });
 }
 
 bool Agent::Announces() const {
-  return std::none_of(spec_.veses.begin(), spec_.veses.end(),
-                      [](const VesSpec& ves) { return absl::StrContains(ves.more, "announce = false"); });
+  return std::none_of(spec_.veses.begin(), spec_.veses.end(), [](const VesSpec& ves) {
+    return absl::StrContains(ves.more, "announce = false");
+  });
 }
 
 std::string Agent::Shown(const std::string& label) {
@@ -184,19 +200,22 @@ void ExpectConservation(Agent* agent) {
 void ExpectConservation(Daemon* agent, const std::vector<std::string>& veses) {
   const std::string& where = agent->host()->name();
   std::map<std::string, Counters> stats, drops;
-  // At rest: nothing is under way, every frame that came in was forwarded or dropped, and two snapshots are equal. A worker
-  // that is descheduled in the middle of a batch has counted only part of it.
+  // At rest: nothing is under way, every frame that came in was forwarded or dropped, and two
+  // snapshots are equal. A worker that is descheduled in the middle of a batch has counted only
+  // part of it.
   const bool at_rest = EventuallyTrue(kPatience, [&] {
     stats = VesStats(agent);
     drops = ParseCounters(agent->MustCtl({"drops"}));
     bool idle = !stats.empty() && VesStats(agent) == stats;
     for (const auto& [ves, counters] : stats) {
-      idle = idle && Get(counters, "under_way") == 0 &&
-             Get(counters, "frames_in") == Get(counters, "forwarded") + Get(counters, "ingress_drops");
+      idle =
+          idle && Get(counters, "under_way") == 0 &&
+          Get(counters, "frames_in") == Get(counters, "forwarded") + Get(counters, "ingress_drops");
     }
     return idle || !agent->Alive();
   });
-  EXPECT_TRUE(at_rest) << "conservation of frames: " << where << " does not come to rest: " << agent->Ctl({"stats"}).ToString();
+  EXPECT_TRUE(at_rest) << "conservation of frames: " << where
+                       << " does not come to rest: " << agent->Ctl({"stats"}).ToString();
   for (const std::string& ves : veses) {
     SCOPED_TRACE(absl::StrCat("conservation of frames on ", where, ", VES ", ves));
     const Counters& counters = stats[ves];
@@ -206,10 +225,12 @@ void ExpectConservation(Daemon* agent, const std::vector<std::string>& veses) {
     EXPECT_EQ(Get(counters, "egress_copies"), Get(counters, "transmitted") + egress_drops);
     EXPECT_EQ(Get(counters, "ingress_drops"), ingress_drops);
     EXPECT_EQ(Get(counters, "egress_drops"), egress_drops);
-    EXPECT_EQ(Get(counters, "frames_in"),
-              Get(counters, "from_ports") + Get(counters, "from_fabric") + Get(counters, "from_control"));
-    EXPECT_EQ(Get(counters, "forwarded"), Get(counters, "known_unicast") + Get(counters, "flooded_unknown") +
-                                              Get(counters, "flooded_group") + Get(counters, "messages_sent"));
+    EXPECT_EQ(
+        Get(counters, "frames_in"),
+        Get(counters, "from_ports") + Get(counters, "from_fabric") + Get(counters, "from_control"));
+    EXPECT_EQ(Get(counters, "forwarded"),
+              Get(counters, "known_unicast") + Get(counters, "flooded_unknown") +
+                  Get(counters, "flooded_group") + Get(counters, "messages_sent"));
   }
 }
 

@@ -52,10 +52,11 @@ class Agent final : public Daemon {
  public:
   Agent(Lab* lab, Fabric* fabric, Host* host, const AgentSpec& spec);
 
-  // Waits until the agent answers, has joined the groups of all its VESes, and has made its interfaces; then sets those up. On
-  // a timeout aborts the test with the agent's log.
+  // Waits until the agent answers, has joined the groups of all its VESes, and has made its
+  // interfaces; then sets those up. On a timeout aborts the test with the agent's log.
   void WaitUntilReady();
-  // Waits until the last announcement after the join was sent, for a test that counts every frame from then on.
+  // Waits until the last announcement after the join was sent, for a test that counts every frame
+  // from then on.
   void WaitUntilAnnounced();
   void Start() {
     Launch();
@@ -66,17 +67,20 @@ class Agent final : public Daemon {
   // By VES. Empty if the agent does not answer.
   std::map<std::string, Counters> Stats();
   std::map<std::string, Counters> Drops();
-  // One value. An unknown counter fails the test and returns 0. A drop reason that has not occurred is 0.
+  // One value. An unknown counter fails the test and returns 0. A drop reason that has not occurred
+  // is 0.
   uint64_t Stat(const std::string& name, const std::string& ves = "red");
   uint64_t Drop(const std::string& reason, const std::string& ves = "red");
   std::vector<FdbRow> Fdb();
   // Whether the FDB has `mac` in VLAN `vid`, in a row whose `behind` contains that text.
-  bool Knows(const std::string& mac, const std::string& behind = "", uint16_t vid = 0, const std::string& ves = "red");
+  bool Knows(const std::string& mac, const std::string& behind = "", uint16_t vid = 0,
+             const std::string& ves = "red");
   // Whether another agent's announcement of the MAC has arrived.
   bool KnowsAnnounced(const std::string& mac);
   // Whether it speaks the vPort protocol, in all its VESes.
   bool Announces() const;
-  // The text after the first `label` in `show`, up to a comma or the end of the line; "" and a failed test if it is not there.
+  // The text after the first `label` in `show`, up to a comma or the end of the line; "" and a
+  // failed test if it is not there.
   std::string Shown(const std::string& label);
   std::string Lid() { return Shown(" LID "); }
   // The resident memory of the process.

@@ -23,9 +23,13 @@ struct AnswerSchema::Parsed {
 };
 
 // The merged files are one schema, of an object with an answer for each command.
-AnswerSchema::AnswerSchema(const std::vector<std::string>& names) : parsed_(std::make_unique<Parsed>()) {
+AnswerSchema::AnswerSchema(const std::vector<std::string>& names)
+    : parsed_(std::make_unique<Parsed>()) {
   json& text = parsed_->text;
-  text = {{"type", "object"}, {"additionalProperties", false}, {"definitions", json::object()}, {"properties", json::object()}};
+  text = {{"type", "object"},
+          {"additionalProperties", false},
+          {"definitions", json::object()},
+          {"properties", json::object()}};
   for (const std::string& name : names) {
     std::ifstream file(absl::StrCat(EOIB_SCHEMAS, "/", name, ".json"));
     const json part = json::parse(file, nullptr, false);
@@ -34,7 +38,8 @@ AnswerSchema::AnswerSchema(const std::vector<std::string>& names) : parsed_(std:
     text["properties"].update(part["properties"]);
     for (const auto& [command, schema] : part["properties"].items()) commands_.insert(command);
   }
-  valijson::SchemaParser(valijson::SchemaParser::kDraft7).populateSchema(NlohmannJsonAdapter(text), parsed_->schema);
+  valijson::SchemaParser(valijson::SchemaParser::kDraft7)
+      .populateSchema(NlohmannJsonAdapter(text), parsed_->schema);
 }
 
 AnswerSchema::~AnswerSchema() = default;

@@ -1,4 +1,4 @@
-// AnswerSchema: the JSON Schemas of a program's commands (control/schema).
+// AnswerSchema: the JSON Schemas of a program's commands (control/operator/schema).
 #ifndef EOIB_TESTS_LAB_ANSWER_SCHEMA_H_
 #define EOIB_TESTS_LAB_ANSWER_SCHEMA_H_
 

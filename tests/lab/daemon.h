@@ -1,5 +1,5 @@
-// Daemon: one of our programs on a host of a lab. It uses the HCA port that has the host's name; its control socket is at
-// hand.
+// Daemon: one of our programs on a host of a lab. It uses the HCA port that has the host's name;
+// its control socket is at hand.
 #ifndef EOIB_TESTS_LAB_DAEMON_H_
 #define EOIB_TESTS_LAB_DAEMON_H_
 
@@ -11,7 +11,8 @@
 
 namespace eoib::lab {
 
-// Its directories belong to the host, so a restarted daemon finds its former state.
+// Its directories belong to the host, so a restarted daemon finds its former state. A file
+// machine-id there is the host's /etc/machine-id; without one it is that of this machine.
 class Daemon {
  public:
   // `flags` are in addition to those for the HCA port and --rundir.
@@ -20,8 +21,8 @@ class Daemon {
 
   // Starts it; returns at once.
   void Launch();
-  // Waits until is_ready accepts the answer to `command`. Aborts the test with the daemon's log on a timeout or if the daemon
-  // has ended.
+  // Waits until is_ready accepts the answer to `command`. Aborts the test with the daemon's log on
+  // a timeout or if the daemon has ended.
   template <typename Predicate>
   void WaitUntil(const Argv& command, Predicate is_ready) {
     const auto ready = [&] { return Alive() && is_ready(Ctl(command).out); };

@@ -16,7 +16,8 @@
 
 namespace eoib::lab {
 
-// dhclient runs this script for each event. The distribution's script would write the machine's /etc/resolv.conf.
+// dhclient runs this script for each event. The distribution's script would write the machine's
+// /etc/resolv.conf.
 inline constexpr char kDhclientScript[] = R"(#!/bin/sh
 case $reason in
   BOUND | RENEW | REBIND | REBOOT) ip address replace "$new_ip_address/24" dev "$interface" ;;
@@ -26,22 +27,33 @@ esac
 echo "$reason $new_ip_address$new_ip6_address" >>"$0.events"
 )";
 
-// One address family ("-4", "-6") on one interface. All files of dhclient are in the lab's directory.
+// One address family ("-4", "-6") on one interface. All files of dhclient are in the lab's
+// directory.
 class DhcpClient {
  public:
   DhcpClient(Lab* lab, Host* host, const std::string& interface, const std::string& family)
-      : host_(host), interface_(interface), family_(family), base_(lab->Path(absl::StrCat(host->name(), ".dhclient", family))) {
+      : host_(host),
+        interface_(interface),
+        family_(family),
+        base_(lab->Path(absl::StrCat(host->name(), ".dhclient", family))) {
     WriteFile(script(), kDhclientScript);
     if (chmod(script().c_str(), 0755) != 0) DieErrno("chmod " + script());
     WriteFile(leases(), "");
   }
 
-  // For IPv6, first waits for a link-local address that is no longer tentative: dhclient exits if it cannot bind to it.
+  // For IPv6, first waits for a link-local address that is no longer tentative: dhclient exits if
+  // it cannot bind to it.
   void Start() {
     if (family_ == "-6") {
-      EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
-        return !host_->MustIp(absl::StrCat("-6 address show dev ", interface_, " scope link -tentative")).empty();
-      })) << host_->name() << ": no link-local address on " << interface_;
+      EXPECT_TRUE(EventuallyTrue(kPatience,
+                                 [&] {
+                                   return !host_
+                                               ->MustIp(absl::StrCat("-6 address show dev ",
+                                                                     interface_,
+                                                                     " scope link -tentative"))
+                                               .empty();
+                                 }))
+          << host_->name() << ": no link-local address on " << interface_;
     }
     process_ = host_->Start(Command());
   }
@@ -54,7 +66,8 @@ class DhcpClient {
     return host_->Run(command);
   }
 
-  // Waits for the first event `reason` ("BOUND", "RENEW6") and returns its address; "" and a failed test if it does not come.
+  // Waits for the first event `reason` ("BOUND", "RENEW6") and returns its address; "" and a failed
+  // test if it does not come.
   std::string AddressAt(const std::string& reason) {
     std::string address;
     EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return Find(reason, &address); }))
@@ -66,7 +79,8 @@ class DhcpClient {
 
  private:
   Argv Command() const {
-    return {"dhclient", family_, "-d", "-sf", script(), "-lf", leases(), "-pf", base_ + ".pid", "-cf", "/dev/null", interface_};
+    return {"dhclient", family_, "-d",           "-sf", script(),    "-lf",
+            leases(),   "-pf",   base_ + ".pid", "-cf", "/dev/null", interface_};
   }
   std::string script() const { return base_ + ".script"; }
   bool Find(const std::string& reason, std::string* address) const {

@@ -17,7 +17,8 @@ namespace eoib::lab {
 class Dhcpv6Client {
  public:
   Dhcpv6Client(Host* host, const std::string& interface) : socket_(UdpSocket(host, "::", 546)) {
-    host->InNamespace([&] { servers_ = absl::StrCat("ff02::1:2%", if_nametoindex(interface.c_str())); });
+    host->InNamespace(
+        [&] { servers_ = absl::StrCat("ff02::1:2%", if_nametoindex(interface.c_str())); });
   }
 
   // Solicits and requests an address, and returns it; "" if the server gives none.
@@ -27,22 +28,32 @@ class Dhcpv6Client {
     const Bytes server = Option(*advertise, kServerId, 4);
     const absl::optional<Bytes> reply = Exchange(kRequest, server, kReply);
     if (!reply.has_value()) return "";
-    // An IA_NA option has IAID, T1, T2 and then options; an IA Address option begins with the address.
+    // An IA_NA option has IAID, T1, T2 and then options; an IA Address option begins with the
+    // address.
     const Bytes address = Option(Option(*reply, kIaNa, 4), kIaAddress, 4 + 12);
     char text[INET6_ADDRSTRLEN];
-    return address.size() < 4 + 16 ? "" : inet_ntop(AF_INET6, address.data() + 4, text, sizeof(text));
+    return address.size() < 4 + 16 ? ""
+                                   : inet_ntop(AF_INET6, address.data() + 4, text, sizeof(text));
   }
 
  private:
   enum Message : uint8_t { kSolicit = 1, kAdvertise = 2, kRequest = 3, kReply = 7 };
-  enum OptionCode : uint8_t { kClientId = 1, kServerId = 2, kIaNa = 3, kIaAddress = 5, kElapsedTime = 8 };
+  enum OptionCode : uint8_t {
+    kClientId = 1,
+    kServerId = 2,
+    kIaNa = 3,
+    kIaAddress = 5,
+    kElapsedTime = 8
+  };
 
-  // The first option `code` in the list that begins at `at`, including its code and length; empty if there is none.
+  // The first option `code` in the list that begins at `at`, including its code and length; empty
+  // if there is none.
   static Bytes Option(const Bytes& message, OptionCode code, size_t at) {
     while (at + 4 <= message.size()) {
       const size_t end = at + 4 + (message[at + 2] << 8 | message[at + 3]);
       if (end > message.size()) break;
-      if (message[at] == 0 && message[at + 1] == code) return Bytes(message.begin() + at, message.begin() + end);
+      if (message[at] == 0 && message[at + 1] == code)
+        return Bytes(message.begin() + at, message.begin() + end);
       at = end;
     }
     return {};
@@ -50,7 +61,8 @@ class Dhcpv6Client {
 
   absl::optional<Bytes> Exchange(Message type, const Bytes& server, Message expected) {
     Bytes message = {type, 'e', 'o', type};
-    const Bytes identity = {0, kClientId, 0, 12, 0, 3, 0, 32, 2, 0, 0, 0, 0, 0, 0, 1};  // DUID-LL, InfiniBand
+    // DUID-LL, InfiniBand.
+    const Bytes identity = {0, kClientId, 0, 12, 0, 3, 0, 32, 2, 0, 0, 0, 0, 0, 0, 1};
     const Bytes address = {0, kIaNa, 0, 12, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0};
     for (const Bytes& part : {identity, server, address, Bytes{0, kElapsedTime, 0, 2, 0, 0}}) {
       message.insert(message.end(), part.begin(), part.end());

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 
@@ -32,13 +33,16 @@ void Set16(Bytes* bytes, size_t at, uint16_t value) {
   (*bytes)[at + 1] = value & 0xff;
 }
 
-uint16_t Get16(const Bytes& bytes, size_t at) { return static_cast<uint16_t>(bytes[at] << 8 | bytes[at + 1]); }
+uint16_t Get16(const Bytes& bytes, size_t at) {
+  return static_cast<uint16_t>(bytes[at] << 8 | bytes[at + 1]);
+}
 
 Bytes Slice(const Bytes& bytes, size_t from, size_t length) {
   return Bytes(bytes.begin() + from, bytes.begin() + from + length);
 }
 
-// The sum of the pseudo-header's words (RFC 768, RFC 8200 §8.1). `addresses`: source and destination.
+// The sum of the pseudo-header's words (RFC 768, RFC 8200 §8.1). `addresses`: source and
+// destination.
 uint32_t PseudoHeaderSum(const Bytes& addresses, uint8_t protocol, size_t length) {
   uint32_t sum = protocol + static_cast<uint32_t>(length);
   for (size_t i = 0; i < addresses.size(); i += 2) sum += Get16(addresses, i);
@@ -59,6 +63,48 @@ Bytes Ipv4Packet(const Flow4& flow, uint8_t protocol, const Bytes& l4) {
   return EthernetFrame(flow.destination, flow.source, 0x0800, ip);
 }
 
+Bytes Ipv6Packet(const Flow6& flow, uint8_t protocol, const Bytes& l4) {
+  Bytes ip;
+  Put32(&ip, 0x60000000);
+  Put16(&ip, static_cast<uint16_t>(l4.size()));
+  ip.push_back(protocol);
+  ip.push_back(64);
+  PutAll(&ip, flow.source_ip);
+  PutAll(&ip, flow.destination_ip);
+  PutAll(&ip, l4);
+  return EthernetFrame(flow.destination, flow.source, 0x86dd, ip);
+}
+
+// RFC 9260 Appendix A, bit by bit, over a packet whose own checksum counts as zero. As its bytes
+// stand in the packet.
+Bytes SctpChecksum(Bytes sctp) {
+  std::fill_n(sctp.begin() + 8, 4, 0);
+  uint32_t crc = 0xffffffff;
+  for (const uint8_t byte : sctp) {
+    crc ^= byte;
+    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ ((crc & 1) != 0 ? 0x82f63b78 : 0);
+  }
+  crc = ~crc;
+  return {static_cast<uint8_t>(crc), static_cast<uint8_t>(crc >> 8),
+          static_cast<uint8_t>(crc >> 16), static_cast<uint8_t>(crc >> 24)};
+}
+
+Bytes Sctp(const Bytes& payload) {
+  Bytes sctp;
+  Put16(&sctp, 5000);
+  Put16(&sctp, 5001);
+  Put32(&sctp, 7);  // verification tag
+  Put32(&sctp, 0);
+  Put16(&sctp, 0x0003);  // DATA, first and last fragment
+  Put16(&sctp, static_cast<uint16_t>(16 + payload.size()));
+  for (int i = 0; i < 3; ++i) Put32(&sctp, 1);  // TSN, stream, protocol
+  PutAll(&sctp, payload);
+  sctp.resize((sctp.size() + 3) / 4 * 4);
+  const Bytes checksum = SctpChecksum(sctp);
+  std::copy(checksum.begin(), checksum.end(), sctp.begin() + 8);
+  return sctp;
+}
+
 Bytes Arp(uint16_t operation, MacAddr sender, Ipv4 sender_ip, MacAddr target, Ipv4 target_ip) {
   Bytes arp;
   Put16(&arp, 1);
@@ -76,16 +122,26 @@ Bytes Arp(uint16_t operation, MacAddr sender, Ipv4 sender_ip, MacAddr target, Ip
 // The offset of the EtherType behind all tags; 0 if the frame ends before it.
 size_t EtherTypeOffset(const Bytes& frame) {
   size_t at = 12;
-  while (frame.size() >= at + 2 && (Get16(frame, at) == 0x8100 || Get16(frame, at) == 0x88a8)) at += 4;
+  while (frame.size() >= at + 2 && (Get16(frame, at) == 0x8100 || Get16(frame, at) == 0x88a8))
+    at += 4;
   return frame.size() >= at + 2 ? at : 0;
 }
 
-uint8_t PatternByte(uint32_t marker, size_t i) { return static_cast<uint8_t>(marker * 7 + i * 13 + (i >> 8)); }
+uint8_t PatternByte(uint32_t marker, size_t i) {
+  return static_cast<uint8_t>(marker * 7 + i * 13 + (i >> 8));
+}
 
 std::string L4ChecksumError(const Bytes& addresses, uint8_t protocol, const Bytes& l4) {
-  const char* name = protocol == 6 ? "TCP" : protocol == 17 ? "UDP" : protocol == 58 ? "ICMPv6" : protocol == 1 ? "ICMP" : "";
+  if (protocol == 132)
+    return l4.size() >= 12 && Slice(l4, 8, 4) == SctpChecksum(l4) ? "" : "SCTP checksum is wrong; ";
+  const char* name = protocol == 6    ? "TCP"
+                     : protocol == 17 ? "UDP"
+                     : protocol == 58 ? "ICMPv6"
+                     : protocol == 1  ? "ICMP"
+                                      : "";
   if (*name == 0) return absl::StrCat("IP protocol ", protocol, " is not checked here; ");
-  if (protocol == 17 && l4.size() >= 8 && Get16(l4, 6) == 0 && addresses.size() == 8) return "";  // none (RFC 768)
+  // None (RFC 768)
+  if (protocol == 17 && l4.size() >= 8 && Get16(l4, 6) == 0 && addresses.size() == 8) return "";
   const uint32_t pseudo = protocol == 1 ? 0 : PseudoHeaderSum(addresses, protocol, l4.size());
   return InternetChecksum(l4, pseudo) == 0 ? "" : absl::StrCat(name, " checksum is wrong; ");
 }
@@ -170,7 +226,8 @@ uint32_t MarkerOf(const Bytes& frame) {
 }
 
 Bytes ArpRequest(MacAddr sender, Ipv4 sender_ip, Ipv4 target_ip) {
-  return EthernetFrame(MacAddr::Broadcast(), sender, 0x0806, Arp(1, sender, sender_ip, MacAddr(), target_ip));
+  return EthernetFrame(MacAddr::Broadcast(), sender, 0x0806,
+                       Arp(1, sender, sender_ip, MacAddr(), target_ip));
 }
 
 Bytes ArpReply(MacAddr sender, Ipv4 sender_ip, MacAddr target, Ipv4 target_ip) {
@@ -182,7 +239,8 @@ Bytes RarpRequest(MacAddr sender) {
 }
 
 Bytes NeighborSolicitation(MacAddr sender, Ipv6 sender_ip, Ipv6 target_ip) {
-  // RFC 4861 §4.3, sent to the solicited-node group (RFC 4291 §2.7.1), mapped to Ethernet as in RFC 2464 §7.
+  // RFC 4861 §4.3, sent to the solicited-node group (RFC 4291 §2.7.1), mapped to Ethernet as in RFC
+  // 2464 §7.
   Ipv6 group = Ip6("ff02::1:ff00:0");
   std::memcpy(&group[13], &target_ip[13], 3);
   Bytes nd = {135, 0, 0, 0, 0, 0, 0, 0};
@@ -212,7 +270,32 @@ Bytes IcmpEchoRequest(const Flow4& flow, uint16_t id, uint16_t sequence, const B
   return Ipv4Packet(flow, 1, icmp);
 }
 
-Bytes UdpDatagram(const Flow4& flow, uint16_t source_port, uint16_t destination_port, const Bytes& payload) {
+Bytes TcpSegment(const Flow4& flow, uint16_t source_port, uint16_t destination_port,
+                 const Bytes& payload) {
+  Bytes tcp;
+  Put16(&tcp, source_port);
+  Put16(&tcp, destination_port);
+  Put32(&tcp, 1000);  // sequence
+  Put32(&tcp, 1);     // acknowledgement
+  Put16(&tcp, 0x5018);
+  Put16(&tcp, 1000);  // window
+  Put32(&tcp, 0);
+  PutAll(&tcp, payload);
+  Bytes addresses(flow.source_ip.begin(), flow.source_ip.end());
+  PutAll(&addresses, flow.destination_ip);
+  Set16(&tcp, 16, InternetChecksum(tcp, PseudoHeaderSum(addresses, 6, tcp.size())));
+  return Ipv4Packet(flow, 6, tcp);
+}
+
+Bytes SctpPacket(const Flow4& flow, const Bytes& payload) {
+  return Ipv4Packet(flow, 132, Sctp(payload));
+}
+Bytes SctpPacket(const Flow6& flow, const Bytes& payload) {
+  return Ipv6Packet(flow, 132, Sctp(payload));
+}
+
+Bytes UdpDatagram(const Flow4& flow, uint16_t source_port, uint16_t destination_port,
+                  const Bytes& payload) {
   Bytes udp;
   Put16(&udp, source_port);
   Put16(&udp, destination_port);
@@ -230,8 +313,10 @@ std::string ChecksumErrors(const Bytes& frame) {
   const size_t at = EtherTypeOffset(frame);
   if (at == 0) return "frame is cut short; ";
   const Bytes ip = Slice(frame, at + 2, frame.size() - at - 2);
-  if (Get16(frame, at) == 0x0800) return ip.size() < 20 ? "IPv4 packet is cut short; " : Ipv4Errors(ip);
-  if (Get16(frame, at) == 0x86dd) return ip.size() < 40 ? "IPv6 packet is cut short; " : Ipv6Errors(ip);
+  if (Get16(frame, at) == 0x0800)
+    return ip.size() < 20 ? "IPv4 packet is cut short; " : Ipv4Errors(ip);
+  if (Get16(frame, at) == 0x86dd)
+    return ip.size() < 40 ? "IPv6 packet is cut short; " : Ipv6Errors(ip);
   return "no IP packet; ";
 }
 

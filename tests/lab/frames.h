@@ -1,5 +1,5 @@
-// Ethernet frames for tests. They are built byte by byte, without the switch's own codecs, so that an error in a codec cannot
-// hide itself.
+// Ethernet frames for tests. They are built byte by byte, without the switch's own codecs, so that
+// an error in a codec cannot hide itself.
 //
 // Frames begin at the destination MAC and have no FCS and no padding.
 #ifndef EOIB_TESTS_LAB_FRAMES_H_
@@ -31,16 +31,18 @@ Bytes WithTag(const Bytes& frame, uint16_t vid, uint8_t priority = 0, uint16_t t
 // `frame` padded with zeros to the minimum: 60 bytes, or 64 if its first tag is 802.1Q.
 Bytes Padded(Bytes frame);
 
-// A frame of kTestEtherType that carries `marker`. It is `length` bytes long, at least 18, and filled with a pattern that
-// depends on the marker.
+// A frame of kTestEtherType that carries `marker`. It is `length` bytes long, at least 18, and
+// filled with a pattern that depends on the marker.
 Bytes TestFrame(MacAddr destination, MacAddr source, uint32_t marker, size_t length = 100);
-// The marker of a TestFrame, with or without tags; 0 for another frame, kDamaged if the pattern is wrong.
+// The marker of a TestFrame, with or without tags; 0 for another frame, kDamaged if the pattern is
+// wrong.
 inline constexpr uint32_t kDamaged = 0xffffffff;
 uint32_t MarkerOf(const Bytes& frame);
 
 Bytes ArpRequest(MacAddr sender, Ipv4 sender_ip, Ipv4 target_ip);
 Bytes ArpReply(MacAddr sender, Ipv4 sender_ip, MacAddr target, Ipv4 target_ip);
-// "request reverse" of `sender` for its own address (RFC 903), as hypervisors announce a moved guest.
+// "request reverse" of `sender` for its own address (RFC 903), as hypervisors announce a moved
+// guest.
 Bytes RarpRequest(MacAddr sender);
 Bytes NeighborSolicitation(MacAddr sender, Ipv6 sender_ip, Ipv6 target_ip);
 
@@ -50,10 +52,22 @@ struct Flow4 {
   Ipv4 source_ip, destination_ip;
 };
 Bytes IcmpEchoRequest(const Flow4& flow, uint16_t id, uint16_t sequence, const Bytes& payload);
-Bytes UdpDatagram(const Flow4& flow, uint16_t source_port, uint16_t destination_port, const Bytes& payload);
+struct Flow6 {
+  MacAddr destination, source;
+  Ipv6 source_ip, destination_ip;
+};
+// With ACK and PSH.
+Bytes TcpSegment(const Flow4& flow, uint16_t source_port, uint16_t destination_port,
+                 const Bytes& payload);
+// With one DATA chunk.
+Bytes SctpPacket(const Flow4& flow, const Bytes& payload);
+Bytes SctpPacket(const Flow6& flow, const Bytes& payload);
+Bytes UdpDatagram(const Flow4& flow, uint16_t source_port, uint16_t destination_port,
+                  const Bytes& payload);
 
-// Describes wrong checksums in a TCP, UDP or ICMP packet over IPv4 or IPv6; "" if all are right. Also reports a frame that is
-// cut short or is not IP. Recomputes the checksums from all bytes; does not understand fragments.
+// Describes wrong checksums in a TCP, UDP, SCTP or ICMP packet over IPv4 or IPv6; "" if all are
+// right. Also reports a frame that is cut short or is not IP. Recomputes the checksums from all
+// bytes; does not understand fragments.
 std::string ChecksumErrors(const Bytes& frame);
 
 // RFC 1071. Returns the value for the checksum field.

@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "gateway/conservation_for_test.h"
-#include "gateway/endpoint/conservation_for_test.h"
+#include "gateway/host/conservation_for_test.h"
+#include "gateway/translation/conservation_for_test.h"
 #include "gtest/gtest.h"
 #include "tests/lab/agent.h"
 
@@ -26,8 +26,8 @@ std::string ToToml(const std::vector<GatewaySpec>& specs) {
       absl::StrAppend(&toml, "[[ves]]\nname = \"", spec.ves, "\"\npkey = ", spec.ves_pkey, "\n");
       veses.push_back(spec.ves);
     }
-    absl::StrAppend(&toml, "[[gateway]]\nname = \"", spec.name, "\"\nves = \"", spec.ves, "\"\npkey = ", spec.pkey, "\n",
-                    spec.more);
+    absl::StrAppend(&toml, "[[gateway]]\nname = \"", spec.name, "\"\nves = \"", spec.ves,
+                    "\"\npkey = ", spec.pkey, "\n", spec.more);
   }
   return toml;
 }
@@ -45,19 +45,23 @@ uint64_t SumOf(const std::string& text, const std::string& name, bool* found) {
 }
 
 Argv FlagsOf(const IpoibSpec& spec) {
-  Argv flags = {absl::StrCat("--pkey=0x", absl::Hex(spec.pkey)), absl::StrCat("--netdev=", spec.netdev)};
-  if (!spec.addresses.empty()) flags.push_back(absl::StrCat("--address=", absl::StrJoin(spec.addresses, ",")));
+  Argv flags = {absl::StrCat("--pkey=0x", absl::Hex(spec.pkey)),
+                absl::StrCat("--netdev=", spec.netdev)};
+  if (!spec.addresses.empty())
+    flags.push_back(absl::StrCat("--address=", absl::StrJoin(spec.addresses, ",")));
   flags.insert(flags.end(), spec.more.begin(), spec.more.end());
   return flags;
 }
 
 }  // namespace
 
-GatewayDaemon::GatewayDaemon(Lab* lab, Fabric* fabric, Host* host, const std::vector<GatewaySpec>& specs, const Argv& flags)
-    : Daemon(lab, fabric, host, "eoib-gateway",
-             Concatenated({absl::StrCat("--statedir=", lab->Path(host->name()), "/state"),
-                           absl::StrCat("--config=", lab->Path(host->name()), "/eoib-gateway.toml")},
-                          flags)),
+GatewayDaemon::GatewayDaemon(Lab* lab, Fabric* fabric, Host* host,
+                             const std::vector<GatewaySpec>& specs, const Argv& flags)
+    : Daemon(
+          lab, fabric, host, "eoib-gateway",
+          Concatenated({absl::StrCat("--statedir=", lab->Path(host->name()), "/state"),
+                        absl::StrCat("--config=", lab->Path(host->name()), "/eoib-gateway.toml")},
+                       flags)),
       specs_(specs) {
   WriteFile(directory() + "/eoib-gateway.toml", ToToml(specs));
 }
@@ -85,9 +89,10 @@ uint64_t GatewayDaemon::Drop(const std::string& reason) {
 
 namespace {
 
-// Whether no packet waits, and the counters of the VESes agree with the gateways' on the frames between them.
-bool IsAtRest(const std::map<std::string, ipoib::Numbers>& gateways, std::map<std::string, Counters> veses,
-              const std::vector<GatewaySpec>& specs) {
+// Whether no packet waits, and the counters of the VESes agree with the gateways' on the frames
+// between them.
+bool IsAtRest(const std::map<std::string, ipoib::Numbers>& gateways,
+              std::map<std::string, Counters> veses, const std::vector<GatewaySpec>& specs) {
   return std::all_of(specs.begin(), specs.end(), [&](const GatewaySpec& spec) {
     const auto gateway = gateways.find(spec.name);
     if (gateway == gateways.end()) return false;
@@ -104,14 +109,16 @@ bool IsAtRest(const std::map<std::string, ipoib::Numbers>& gateways, std::map<st
 }  // namespace
 
 void ExpectConservation(GatewayDaemon* gateway) {
-  SCOPED_TRACE(absl::StrCat("conservation of packets at the gateways on ", gateway->host()->name()));
+  SCOPED_TRACE(
+      absl::StrCat("conservation of packets at the gateways on ", gateway->host()->name()));
   std::set<std::string> veses;
   for (const GatewaySpec& spec : gateway->specs()) veses.insert(spec.ves);
   ExpectConservation(gateway, {veses.begin(), veses.end()});
   std::string stats;
   const bool at_rest = EventuallyTrue(kPatience, [&] {
     stats = gateway->MustCtl({"gateway", "stats"});
-    return IsAtRest(gateway::ParseGatewayStats(stats), VesStats(gateway), gateway->specs()) || !gateway->Alive();
+    return IsAtRest(gateway::ParseGatewayStats(stats), VesStats(gateway), gateway->specs()) ||
+           !gateway->Alive();
   });
   EXPECT_TRUE(at_rest) << "they do not come to rest: " << stats << gateway->Ctl({"stats"}).out;
   EXPECT_EQ(gateway::NotConserved(stats), "") << stats;
@@ -124,7 +131,8 @@ void ExpectConservation(IpoibHost* host) {
   const bool at_rest = EventuallyTrue(kPatience, [&] {
     stats = host->MustCtl({"stats"});
     link = host->MustCtl({"link", "stats"});
-    return (host->MustCtl({"stats"}) == stats && ipoib::ParseNumbers(link)["under_way"] == 0) || !host->Alive();
+    return (host->MustCtl({"stats"}) == stats && ipoib::ParseNumbers(link)["under_way"] == 0) ||
+           !host->Alive();
   });
   EXPECT_TRUE(at_rest) << "it does not come to rest: " << stats << link;
   ipoib::Numbers numbers = ipoib::ParseNumbers(stats);
@@ -138,9 +146,10 @@ IpoibHost::IpoibHost(Lab* lab, Fabric* fabric, Host* host, const IpoibSpec& spec
 void IpoibHost::WaitUntilReady() {
   WaitUntil({"show"}, [this](const std::string& show) {
     return absl::StrContains(show, "IPoIB link: up") &&
-           std::all_of(spec_.addresses.begin(), spec_.addresses.end(), [&](const std::string& address) {
-             return absl::StrContains(show, absl::StrCat("address ", address, ": assigned"));
-           });
+           std::all_of(
+               spec_.addresses.begin(), spec_.addresses.end(), [&](const std::string& address) {
+                 return absl::StrContains(show, absl::StrCat("address ", address, ": assigned"));
+               });
   });
 }
 

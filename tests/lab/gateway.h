@@ -1,4 +1,5 @@
-// For tests of the gateway to IPoIB: the daemons eoib-gateway (GatewayDaemon) and eoib-ipoib (IpoibHost).
+// For tests of the gateway to IPoIB: the daemons eoib-gateway (GatewayDaemon) and eoib-ipoib
+// (IpoibHost).
 #ifndef EOIB_TESTS_LAB_GATEWAY_H_
 #define EOIB_TESTS_LAB_GATEWAY_H_
 
@@ -20,19 +21,22 @@ struct GatewaySpec {
 // eoib-gateway. Its host has no interface in either network.
 class GatewayDaemon final : public Daemon {
  public:
-  GatewayDaemon(Lab* lab, Fabric* fabric, Host* host, const std::vector<GatewaySpec>& specs, const Argv& flags = {});
+  GatewayDaemon(Lab* lab, Fabric* fabric, Host* host, const std::vector<GatewaySpec>& specs,
+                const Argv& flags = {});
 
   // The state of one of its gateways: "active", "standby", ...; "" if it does not answer.
   std::string State(const std::string& gateway = "gw0");
   void WaitUntilActive() {
-    WaitUntil({"gateway", "show"}, [](const std::string& show) { return show.find(", active") != std::string::npos; });
+    WaitUntil({"gateway", "show"},
+              [](const std::string& show) { return show.find(", active") != std::string::npos; });
   }
   void Start() {
     Launch();
     WaitUntilActive();
   }
   const std::vector<GatewaySpec>& specs() const { return specs_; }
-  // Sums over all its gateways: a counter of `gateway stats`, a reason of `gateway drops` (0 if it has not occurred).
+  // Sums over all its gateways: a counter of `gateway stats`, a reason of `gateway drops` (0 if it
+  // has not occurred).
   uint64_t Stat(const std::string& name);
   uint64_t Drop(const std::string& reason);
 
@@ -40,8 +44,9 @@ class GatewayDaemon final : public Daemon {
   const std::vector<GatewaySpec> specs_;
 };
 
-// Waits until the daemon is at rest. Expects the conservation laws of its gateways (gateway/conservation_for_test.h) and its
-// VESes, and that both count the same frames between them.
+// Waits until the daemon is at rest. Expects the conservation laws of its gateways
+// (gateway/translation/conservation_for_test.h) and its VESes, and that both count the same frames
+// between them.
 void ExpectConservation(GatewayDaemon* gateway);
 
 struct IpoibSpec {
@@ -69,7 +74,7 @@ class IpoibHost final : public Daemon {
   const IpoibSpec spec_;
 };
 
-// The same for an IPoIB host (gateway/endpoint/conservation_for_test.h).
+// The same for an IPoIB host (gateway/host/conservation_for_test.h).
 void ExpectConservation(IpoibHost* host);
 
 }  // namespace eoib::lab

@@ -48,7 +48,8 @@ IbFabric::IbFabric(const std::vector<PartitionSpec>& partitions) {
 std::vector<IbPartition> IbFabric::Translate(const std::vector<PartitionSpec>& partitions) {
   const auto adapters = [this](const std::vector<std::string>& hosts) {
     std::vector<int> numbers;
-    for (const std::string& host : hosts) numbers.push_back(host == kAll ? IbPartition::kAll : AdapterOf(host));
+    for (const std::string& host : hosts)
+      numbers.push_back(host == kAll ? IbPartition::kAll : AdapterOf(host));
     return numbers;
   };
   std::vector<IbPartition> translated;
@@ -67,7 +68,8 @@ int IbFabric::AdapterOf(const std::string& host) {
   const auto known = adapters_.find(host);
   if (known != adapters_.end()) return known->second;
   const auto taken = [this](int candidate) {
-    return std::any_of(adapters_.begin(), adapters_.end(), [&](const auto& entry) { return entry.second == candidate; });
+    return std::any_of(adapters_.begin(), adapters_.end(),
+                       [&](const auto& entry) { return entry.second == candidate; });
   };
   int adapter = NumberedAdapter(host);
   if (taken(adapter)) adapter = -1;

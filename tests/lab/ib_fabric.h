@@ -1,5 +1,5 @@
-// IbFabric: the kernel's InfiniBand stack as a lab's fabric, inside a virtual machine. The agents use real verbs, as in
-// production; Debian's OpenSM manages the subnet (ib_subnet.h).
+// IbFabric: the kernel's InfiniBand stack as a lab's fabric, inside a virtual machine. The agents
+// use real verbs, as in production; Debian's OpenSM manages the subnet (ib_subnet.h).
 #ifndef EOIB_TESTS_LAB_IB_FABRIC_H_
 #define EOIB_TESTS_LAB_IB_FABRIC_H_
 
@@ -12,8 +12,8 @@
 
 namespace eoib::lab {
 
-// All tests of a program share one IbSubnet. Only its partitions are set for each test; a test that changes more must restore
-// it. Host hN gets adapter N - 1, other hosts a free one.
+// All tests of a program share one IbSubnet. Only its partitions are set for each test; a test that
+// changes more must restore it. Host hN gets adapter N - 1, other hosts a free one.
 class IbFabric final : public Fabric {
  public:
   static constexpr int kAdapters = 8;

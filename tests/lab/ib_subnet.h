@@ -1,5 +1,6 @@
-// IbSubnet: an InfiniBand subnet inside a virtual machine: the channel adapters of the kernel module simib (tests/vm/simib) on
-// one switch, managed by Debian's OpenSM. Adapter K is the device simibK.
+// IbSubnet: an InfiniBand subnet inside a virtual machine: the channel adapters of the kernel
+// module simib (tests/vm/simib) on one switch, managed by Debian's OpenSM. Adapter K is the device
+// simibK.
 #ifndef EOIB_TESTS_LAB_IB_SUBNET_H_
 #define EOIB_TESTS_LAB_IB_SUBNET_H_
 
@@ -32,17 +33,19 @@ struct IbSubnetOptions {
   int mtu = 4096;      // the ports' largest MTU
   bool async = false;  // sends complete after post_send has returned
   int lmc = 0;         // a port has 2^lmc LIDs
-  // If none has P_Key 0x7fff, all ports become limited members of that partition, and only the subnet manager's port a full
-  // one: they can talk to the SA, but not to each other.
+  // If none has P_Key 0x7fff, all ports become limited members of that partition, and only the
+  // subnet manager's port a full one: they can talk to the SA, but not to each other.
   std::vector<IbPartition> partitions = {IbPartition{0xffff}};
 };
 
-// A failure here is one of the set-up, and ends the test program (lab::Die). Needs root and a virtual machine, since the
-// module serves the whole kernel. The environment variable EOIB_SIMIB names simib.ko. The object owns its subnet managers. One
-// thread, which must outlive everything that it starts.
+// A failure here is one of the set-up, and ends the test program (lab::Die). Needs root and a
+// virtual machine, since the module serves the whole kernel. The environment variable EOIB_SIMIB
+// names simib.ko. The object owns its subnet managers. One thread, which must outlive everything
+// that it starts.
 class IbSubnet {
  public:
-  // Loads the modules simib, ib_uverbs, ib_umad and ib_ipoib. `directory` exists; it gets the logs and OpenSM's files.
+  // Loads the modules simib, ib_uverbs, ib_umad and ib_ipoib. `directory` exists; it gets the logs
+  // and OpenSM's files.
   IbSubnet(std::string directory, const IbSubnetOptions& options);
   // Stops the subnet managers and unloads simib.
   ~IbSubnet();
@@ -54,15 +57,18 @@ class IbSubnet {
 
   // Loads the module simib.
   void Load();
-  // Unloads it, even if programs have devices open: the kernel tells them. Kills the subnet managers, too.
+  // Unloads it, even if programs have devices open: the kernel tells them. Kills the subnet
+  // managers, too.
   void Unload();
   bool loaded() const { return loaded_; }
 
-  // Starts a subnet manager, at most one on each adapter. The one with the highest priority becomes master.
+  // Starts a subnet manager, at most one on each adapter. The one with the highest priority becomes
+  // master.
   void StartSm(int adapter, int priority = 0);
   // Sends SIGTERM and waits until it has ended.
   void StopSm(int adapter);
-  // Sends a signal. SIGKILL returns when it has ended, SIGSTOP when it stands; SIGCONT returns at once.
+  // Sends a signal. SIGKILL returns when it has ended, SIGSTOP when it stands; SIGCONT returns at
+  // once.
   void KillSm(int adapter, int signal);
   bool SmAlive(int adapter);
   std::string SmLog(int adapter) const;
@@ -73,7 +79,8 @@ class IbSubnet {
   // Makes the subnet managers apply other partitions. They are in force when Wait() returns.
   void SetPartitions(const std::vector<IbPartition>& partitions);
   const std::vector<IbPartition>& partitions() const { return options_.partitions; }
-  // The same with the text of OpenSM's file (opensm(8), "PARTITION CONFIGURATION"). Wait() does not check these P_Keys.
+  // The same with the text of OpenSM's file (opensm(8), "PARTITION CONFIGURATION"). Wait() does not
+  // check these P_Keys.
   void SetPartitionFile(const std::string& text);
 
   // Waits until every connected port is active and has its P_Keys, and the SA answers.
@@ -90,7 +97,8 @@ class IbSubnet {
   static uint16_t SmLid(int adapter);
   // The table's valid entries, by index.
   static std::map<int, uint16_t> PKeys(int adapter);
-  // The parent IPoIB interface (for P_Key index 0) of that adapter, in the caller's network namespace; "" if there is none.
+  // The parent IPoIB interface (for P_Key index 0) of that adapter, in the caller's network
+  // namespace; "" if there is none.
   static std::string IpoibInterface(int adapter);
 
   // Knobs.

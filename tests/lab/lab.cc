@@ -39,7 +39,8 @@ constexpr char kSanitizedBin[] = "EOIB_SANITIZED_BIN";
 
 bool WriteProc(const std::string& path, const std::string& value) {
   UniqueFd fd(open(path.c_str(), O_WRONLY | O_CLOEXEC));
-  return fd.valid() && write(fd.get(), value.data(), value.size()) == static_cast<ssize_t>(value.size());
+  return fd.valid() &&
+         write(fd.get(), value.data(), value.size()) == static_cast<ssize_t>(value.size());
 }
 
 bool SetLoopbackUp() {
@@ -50,7 +51,8 @@ bool SetLoopbackUp() {
   return fd.valid() && ioctl(fd.get(), SIOCSIFFLAGS, &request) == 0;
 }
 
-// By default turns IPv6 off, or only duplicate address detection, which delays each address by a second and sends frames.
+// By default turns IPv6 off, or only duplicate address detection, which delays each address by a
+// second and sends frames.
 bool QuietIpv6(const HostOptions& options) {
   for (const char* scope : {"all", "default"}) {
     const std::string base = absl::StrCat("/proc/sys/net/ipv6/conf/", scope, "/");
@@ -70,7 +72,8 @@ void KeepOnly(std::vector<int> keep) {
   }
 }
 
-// The child that holds a host's namespace open. Writes "" or the failure to `ready`, then waits to be killed.
+// The child that holds a host's namespace open. Writes "" or the failure to `ready`, then waits to
+// be killed.
 [[noreturn]] void HoldNamespace(int ready, const HostOptions& options, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   prctl(PR_SET_NAME, "lab-host");
@@ -106,7 +109,8 @@ ino_t NamespaceOf(const std::string& path) {
   return stat(path.c_str(), &status) == 0 ? status.st_ino : 0;
 }
 
-// Kills all processes in the given network namespaces. Repeats until none is left: one may fork while /proc is read.
+// Kills all processes in the given network namespaces. Repeats until none is left: one may fork
+// while /proc is read.
 void KillAllIn(const std::set<ino_t>& namespaces) {
   for (int round = 0; round < 10; ++round) {
     int killed = 0;
@@ -126,8 +130,9 @@ void KillAllIn(const std::set<ino_t>& namespaces) {
   }
 }
 
-// The janitor: reads lines "PID of a holder" from `in` and opens each namespace, so that its inode number is not reused by
-// another lab. It confirms each line by a byte to `done`. When `in` ends, the test has ended or was killed, and it cleans up.
+// The janitor: reads lines "PID of a holder" from `in` and opens each namespace, so that its inode
+// number is not reused by another lab. It confirms each line by a byte to `done`. When `in` ends,
+// the test has ended or was killed, and it cleans up.
 [[noreturn]] void RunJanitor(int in, int done, const std::string& directory) {
   prctl(PR_SET_NAME, "lab-janitor");
   setsid();
@@ -179,7 +184,8 @@ void PrintLogs(const std::string& directory) {
   for (const auto& entry : fs::directory_iterator(directory)) {
     if (entry.path().extension() != ".log") continue;
     const std::string text = ReadFile(entry.path());
-    if (!text.empty()) std::cerr << "--- " << entry.path().filename().string() << "\n" << Tail(text, 6000) << "\n";
+    if (!text.empty())
+      std::cerr << "--- " << entry.path().filename().string() << "\n" << Tail(text, 6000) << "\n";
   }
 }
 
@@ -205,14 +211,16 @@ std::string MissingOnThisMachine() {
                 {"arping", "iputils-arping"},
                 {"ovs-appctl", "openvswitch-common"}};
   for (const auto& row : needed) {
-    if (!Installed(row.program)) missing.push_back(absl::StrCat(row.program, " (apt-get install ", row.package, ")"));
+    if (!Installed(row.program))
+      missing.push_back(absl::StrCat(row.program, " (apt-get install ", row.package, ")"));
   }
   return absl::StrJoin(missing, "; ");
 }
 
 std::string Binary(const std::string& name) {
   const char* directory = std::getenv(AreSanitized() ? kSanitizedBin : "EOIB_BIN");
-  if (directory == nullptr) Die("EOIB_BIN is not set: run the test through ctest, or set it to BUILD/bin");
+  if (directory == nullptr)
+    Die("EOIB_BIN is not set: run the test through ctest, or set it to BUILD/bin");
   const std::string path = absl::StrCat(directory, "/", name);
   if (access(path.c_str(), X_OK) != 0) DieErrno("run " + path);
   return path;
@@ -248,43 +256,53 @@ RunResult Host::Run(const Argv& argv, const std::string& input, absl::Duration l
 
 std::string Host::MustRun(const Argv& argv) {
   RunResult result = Run(argv);
-  if (!result.ok()) Die(absl::StrCat("on ", name_, ": ", absl::StrJoin(argv, " "), ": ", result.ToString()));
+  if (!result.ok())
+    Die(absl::StrCat("on ", name_, ": ", absl::StrJoin(argv, " "), ": ", result.ToString()));
   return result.out;
 }
 
 std::string Host::MustIp(const std::string& arguments) { return MustRun(Words("ip " + arguments)); }
 
-std::unique_ptr<Process> Host::Start(const Argv& argv, const std::vector<std::string>& environment) {
+std::unique_ptr<Process> Host::Start(const Argv& argv,
+                                     const std::vector<std::string>& environment) {
   SpawnOptions options;
   options.argv = argv;
   options.network_namespace = network_namespace();
   options.environment = environment;
   const std::string program = fs::path(argv[0]).filename();
-  return std::make_unique<Process>(std::move(options),
-                                   absl::StrCat(directory_, "/", name_, ".", program, ".", started_++, ".log"));
+  return std::make_unique<Process>(
+      std::move(options),
+      absl::StrCat(directory_, "/", name_, ".", program, ".", started_++, ".log"));
 }
 
 void Host::InNamespace(const std::function<void()>& body) {
   std::thread([&] {
-    if (setns(network_namespace(), CLONE_NEWNET) != 0) DieErrno("enter the namespace of host " + name_);
+    if (setns(network_namespace(), CLONE_NEWNET) != 0)
+      DieErrno("enter the namespace of host " + name_);
     body();
   }).join();
 }
 
 void Host::Sysctl(const std::string& path, const std::string& value) {
   InNamespace([&] {
-    if (!WriteProc("/proc/sys/net/" + path, value)) DieErrno(absl::StrCat("set net/", path, " on ", name_));
+    if (!WriteProc("/proc/sys/net/" + path, value))
+      DieErrno(absl::StrCat("set net/", path, " on ", name_));
   });
 }
 
 uint64_t Host::Counter(const std::string& protocol, const std::string& name) {
   std::string text;
-  InNamespace([&] { text = ReadFile(protocol.empty() ? "/proc/thread-self/net/snmp6" : "/proc/thread-self/net/snmp"); });
+  InNamespace([&] {
+    text =
+        ReadFile(protocol.empty() ? "/proc/thread-self/net/snmp6" : "/proc/thread-self/net/snmp");
+  });
   std::vector<std::string> names;
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     const std::vector<std::string> words = Words(line);
     uint64_t value = 0;
-    if (protocol.empty() && words.size() == 2 && words[0] == name && absl::SimpleAtoi(words[1], &value)) return value;
+    if (protocol.empty() && words.size() == 2 && words[0] == name &&
+        absl::SimpleAtoi(words[1], &value))
+      return value;
     if (protocol.empty() || words.empty() || words[0] != protocol + ":") continue;
     // /proc/net/snmp has a line of names, then a line of values.
     if (names.empty()) {
@@ -298,15 +316,18 @@ uint64_t Host::Counter(const std::string& protocol, const std::string& name) {
   Die(absl::StrCat("no counter ", protocol, " ", name, " on ", name_));
 }
 
-// proc(5), /proc/net/dev: "v1: ", then eight counters of reception and eight of transmission; the fourth of each is "drop".
+// proc(5), /proc/net/dev: "v1: ", then eight counters of reception and eight of transmission; the
+// fourth of each is "drop".
 uint64_t Host::InterfaceDrops(const std::string& interface) {
   std::string text;
   InNamespace([&] { text = ReadFile("/proc/thread-self/net/dev"); });
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
-    const std::vector<std::string> words = absl::StrSplit(line, absl::ByAnyChar(" :"), absl::SkipEmpty());
+    const std::vector<std::string> words =
+        absl::StrSplit(line, absl::ByAnyChar(" :"), absl::SkipEmpty());
     uint64_t received = 0, sent = 0;
     if (words.size() < 17 || words[0] != interface) continue;
-    if (absl::SimpleAtoi(words[4], &received) && absl::SimpleAtoi(words[12], &sent)) return received + sent;
+    if (absl::SimpleAtoi(words[4], &received) && absl::SimpleAtoi(words[12], &sent))
+      return received + sent;
   }
   Die(absl::StrCat("no counters of ", interface, " on ", name_));
 }
@@ -327,7 +348,8 @@ void Host::SetUp(const std::string& interface) {
 
 std::string Host::Mac(const std::string& interface) {
   const std::vector<std::string> words =
-      absl::StrSplit(MustIp(absl::StrCat("-o link show dev ", interface)), absl::ByAnyChar(" \n\\"), absl::SkipEmpty());
+      absl::StrSplit(MustIp(absl::StrCat("-o link show dev ", interface)), absl::ByAnyChar(" \n\\"),
+                     absl::SkipEmpty());
   for (size_t i = 0; i + 1 < words.size(); ++i) {
     if (words[i] == "link/ether") return words[i + 1];
   }
@@ -335,20 +357,24 @@ std::string Host::Mac(const std::string& interface) {
 }
 
 void Host::AddBridge(const std::string& bridge, const std::vector<std::string>& members) {
-  MustIp(absl::StrCat("link add ", bridge, " type bridge forward_delay 0 stp_state 0 mcast_snooping 0"));
-  for (const std::string& member : members) MustIp(absl::StrCat("link set ", member, " master ", bridge));
+  MustIp(absl::StrCat("link add ", bridge,
+                      " type bridge forward_delay 0 stp_state 0 mcast_snooping 0"));
+  for (const std::string& member : members)
+    MustIp(absl::StrCat("link set ", member, " master ", bridge));
   SetUp(bridge);
 }
 
 void Host::AddMacvlan(const std::string& lower, Host* owner, const std::string& interface) {
   // The kernel creates the device directly in the namespace of the holder's PID.
-  MustIp(absl::StrCat("link add link ", lower, " name ", interface, " netns ", owner->holder(), " type macvlan mode bridge"));
+  MustIp(absl::StrCat("link add link ", lower, " name ", interface, " netns ", owner->holder(),
+                      " type macvlan mode bridge"));
   owner->SetUp(interface);
 }
 
-void Host::AddVeth(const std::string& interface, Host* other, const std::string& other_interface, int mtu) {
-  MustIp(absl::StrCat("link add ", interface, " mtu ", mtu, " type veth peer name ", other_interface, " mtu ", mtu, " netns ",
-                      other->holder()));
+void Host::AddVeth(const std::string& interface, Host* other, const std::string& other_interface,
+                   int mtu) {
+  MustIp(absl::StrCat("link add ", interface, " mtu ", mtu, " type veth peer name ",
+                      other_interface, " mtu ", mtu, " netns ", other->holder()));
   SetUp(interface);
   other->SetUp(other_interface);
 }
@@ -387,8 +413,10 @@ Lab::~Lab() {
 Host* Lab::AddHost(const std::string& name, const HostOptions& options) {
   hosts_.emplace_back(new Host(name, directory_, options));
   const std::string line = absl::StrCat(hosts_.back()->holder(), "\n");
-  if (write(janitor_in_.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size())) DieErrno("tell the janitor");
-  // A holder that dies before the janitor has opened its namespace would leave the namespace's processes behind.
+  if (write(janitor_in_.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
+    DieErrno("tell the janitor");
+  // A holder that dies before the janitor has opened its namespace would leave the namespace's
+  // processes behind.
   char confirmed;
   if (read(janitor_done_.get(), &confirmed, 1) != 1) DieErrno("wait for the janitor");
   return hosts_.back().get();

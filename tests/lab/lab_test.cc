@@ -53,7 +53,8 @@ TEST_F(LabTest, RunReturnsOutputAndExitCode) {
   EXPECT_EQ(host->Run({"sh", "-c", "kill -9 $$"}).exit_code, 128 + SIGKILL);
   EXPECT_EQ(host->Run({"no-such-program"}).exit_code, 127);
   EXPECT_EQ(host->Run({"sleep", "60"}, "", absl::Milliseconds(20)).exit_code, 128 + SIGKILL);
-  const RunResult mute = host->Run({"sh", "-c", "exec sleep 60 >&- 2>&-"}, "", absl::Milliseconds(20));
+  const RunResult mute =
+      host->Run({"sh", "-c", "exec sleep 60 >&- 2>&-"}, "", absl::Milliseconds(20));
   EXPECT_EQ(mute.exit_code, 128 + SIGKILL) << "after the program has closed its output";
 }
 
@@ -128,15 +129,21 @@ TEST_F(LabTest, KernelAcceptsBuiltPackets) {
   const Flow4 flow = {Mac(b_->Mac("e0")), kOne, Ip4("10.0.0.1"), Ip4("10.0.0.2")};
 
   a.Send(ArpRequest(kOne, Ip4("10.0.0.1"), Ip4("10.0.0.2")));
-  EXPECT_TRUE(a.WaitFor(ExactlyFrame(ArpReply(Mac(b_->Mac("e0")), Ip4("10.0.0.2"), kOne, Ip4("10.0.0.1"))))) << "ARP";
+  EXPECT_TRUE(
+      a.WaitFor(ExactlyFrame(ArpReply(Mac(b_->Mac("e0")), Ip4("10.0.0.2"), kOne, Ip4("10.0.0.1")))))
+      << "ARP";
   // The kernel joins the group of a new address a moment later, so ask until it has.
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
     a.Send(NeighborSolicitation(kOne, Ip6("fd00::99"), Ip6("fd00::2")));
-    const auto is_advertisement = [](const Bytes& f) { return OfEtherType(0x86dd)(f) && f.size() > 54 && f[54] == 136; };
+    const auto is_advertisement = [](const Bytes& f) {
+      return OfEtherType(0x86dd)(f) && f.size() > 54 && f[54] == 136;
+    };
     return a.WaitFor(is_advertisement, 1, absl::Seconds(1));
   })) << "ND";
   a.Send(IcmpEchoRequest(flow, 1, 2, {1, 2, 3}));
-  EXPECT_TRUE(a.WaitFor([](const Bytes& f) { return OfEtherType(0x0800)(f) && f.size() > 34 && f[34] == 0; })) << "echo reply";
+  EXPECT_TRUE(a.WaitFor([](const Bytes& f) {
+    return OfEtherType(0x0800)(f) && f.size() > 34 && f[34] == 0;
+  })) << "echo reply";
 
   UniqueFd socket = UdpSocket(b_, "10.0.0.2", 4000);
   Bytes good = UdpDatagram(flow, 4001, 4000, {5, 6, 7});
@@ -170,7 +177,9 @@ TEST_F(LabTest, SteadyPingCountsLostRequestsOnly) {
   lossless.ExpectNoLoss();
   // With a gap: the host ignores echo requests for a while, and its own counters give the number.
   SteadyPing holed(a_, "10.0.0.2");
-  const auto lost = [this] { return b_->Counter("Icmp", "InEchos") - b_->Counter("Icmp", "OutEchoReps"); };
+  const auto lost = [this] {
+    return b_->Counter("Icmp", "InEchos") - b_->Counter("Icmp", "OutEchoReps");
+  };
   b_->Sysctl("ipv4/icmp_echo_ignore_all", "1");
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return lost() > 2; }));
   b_->Sysctl("ipv4/icmp_echo_ignore_all", "0");
@@ -189,13 +198,15 @@ TEST_F(LabTest, StreamCountsLostDatagramsByNumber) {
   const auto forwards_since = [&](absl::Time since) {
     return EventuallyTrue(kPatience, [&] { return stream->ForwardsSince(since).has_value(); });
   };
-  ASSERT_TRUE(forwards_since(absl::Now()));  // datagrams sent before the answer to the first ARP request may be lost
+  // Datagrams sent before the answer to the first ARP request may be lost.
+  ASSERT_TRUE(forwards_since(absl::Now()));
   const absl::Time start = absl::Now();
   ASSERT_TRUE(forwards_since(start));
   EXPECT_EQ(stream->LostSince(start), 0u);
   b_->MustIp("link set e0 down");
   const absl::Time down = absl::Now();
-  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return absl::Now() > down + absl::Milliseconds(20); }));
+  EXPECT_TRUE(
+      EventuallyTrue(kPatience, [&] { return absl::Now() > down + absl::Milliseconds(20); }));
   b_->MustIp("link set e0 up");
   const absl::Time up = absl::Now();
   ASSERT_TRUE(forwards_since(up));
@@ -225,14 +236,16 @@ TEST_F(LabTest, BridgeAndMacvlanForward) {
   EXPECT_TRUE(container->Run({"ping", "-c", "1", "-W", "2", "10.0.0.3"}).ok());
 }
 
-// Runs in a child, as a test program that will be killed: writes its lab's directory and processes to `out`, then waits.
+// Runs in a child, as a test program that will be killed: writes its lab's directory and processes
+// to `out`, then waits.
 [[noreturn]] void RunDoomedTest(int out) {
   Lab lab;
   Host* host = lab.AddHost("doomed");
   // A grandchild in a session of its own: only the janitor can find it.
   auto process = host->Start({"sh", "-c", "setsid sleep 1000 & echo $!; wait"});
   EventuallyTrue(kPatience, [&] { return absl::StrContains(process->Log(), "\n"); });
-  const std::string text = absl::StrCat(lab.directory(), " ", host->holder(), " ", process->pid(), " ", process->Log());
+  const std::string text =
+      absl::StrCat(lab.directory(), " ", host->holder(), " ", process->pid(), " ", process->Log());
   (void)!write(out, text.data(), text.size());
   close(out);
   while (true) pause();
@@ -257,16 +270,19 @@ TEST(LabCrashTest, KilledTestLeavesNothingBehind) {
   std::string output;
   char bytes[512];
   ssize_t got;
-  while (!absl::StrContains(output, "\n") && (got = read(fds[0], bytes, sizeof(bytes))) > 0) output.append(bytes, got);
+  while (!absl::StrContains(output, "\n") && (got = read(fds[0], bytes, sizeof(bytes))) > 0)
+    output.append(bytes, got);
   close(fds[0]);
-  const std::vector<std::string> words = absl::StrSplit(output, absl::ByAnyChar(" \n"), absl::SkipEmpty());
+  const std::vector<std::string> words =
+      absl::StrSplit(output, absl::ByAnyChar(" \n"), absl::SkipEmpty());
   ASSERT_EQ(words.size(), 4u) << output;
   EXPECT_TRUE(std::filesystem::exists(words[0]));
   for (int i = 1; i < 4; ++i) EXPECT_TRUE(Running(words[i])) << words[i];
 
   doomed.Kill();
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return !std::filesystem::exists(words[0]); }));
-  for (int i = 1; i < 4; ++i) EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return !Running(words[i]); })) << words[i];
+  for (int i = 1; i < 4; ++i)
+    EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return !Running(words[i]); })) << words[i];
 }
 
 // A child that a test forks without the lab.

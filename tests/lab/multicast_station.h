@@ -1,4 +1,5 @@
-// MulticastStation: a UDP socket that sends to multicast groups and receives only from those that it joined.
+// MulticastStation: a UDP socket that sends to multicast groups and receives only from those that
+// it joined.
 #ifndef EOIB_TESTS_LAB_MULTICAST_STATION_H_
 #define EOIB_TESTS_LAB_MULTICAST_STATION_H_
 
@@ -20,11 +21,13 @@ namespace eoib::lab {
 // On one interface of a host; IPv4 or IPv6.
 class MulticastStation {
  public:
-  MulticastStation(Host* host, bool ipv6, uint16_t port, const std::string& interface = "v1") : ipv6_(ipv6), port_(port) {
+  MulticastStation(Host* host, bool ipv6, uint16_t port, const std::string& interface = "v1")
+      : ipv6_(ipv6), port_(port) {
     fd_ = UdpSocket(host, ipv6 ? "::" : "0.0.0.0", port);
     // Room for all datagrams that a test sends before it reads.
     SetOption(fd_.get(), SOL_SOCKET, SO_RCVBUFFORCE, int{4 << 20}, "set SO_RCVBUFFORCE");
-    host->InNamespace([this, &interface] { index_ = static_cast<int>(if_nametoindex(interface.c_str())); });
+    host->InNamespace(
+        [this, &interface] { index_ = static_cast<int>(if_nametoindex(interface.c_str())); });
     const ip_mreqn out = {{}, {}, index_};
     if (ipv6_) {
       SetOption(fd_.get(), IPPROTO_IPV6, IPV6_MULTICAST_IF, index_, "set IPV6_MULTICAST_IF");
@@ -55,7 +58,8 @@ class MulticastStation {
     }
     return std::exchange(received_, {});
   }
-  // Waits for `count` datagrams, and returns those that arrived in time: "TEXT, SIZE bytes, HOPS hops".
+  // Waits for `count` datagrams, and returns those that arrived in time: "TEXT, SIZE bytes, HOPS
+  // hops".
   std::vector<std::string> Received(size_t count) {
     EventuallyTrue(kPatience, [&] {
       while (TakeOne()) {
@@ -67,7 +71,8 @@ class MulticastStation {
 
  private:
   void Set(int name4, int name6, int value) {
-    SetOption(fd_.get(), ipv6_ ? IPPROTO_IPV6 : IPPROTO_IP, ipv6_ ? name6 : name4, value, "set a multicast option");
+    SetOption(fd_.get(), ipv6_ ? IPPROTO_IPV6 : IPPROTO_IP, ipv6_ ? name6 : name4, value,
+              "set a multicast option");
   }
 
   void Change(const std::string& group, int name4, int name6) {
@@ -96,8 +101,10 @@ class MulticastStation {
     const ssize_t size = recvmsg(fd_.get(), &message, MSG_DONTWAIT);
     if (size < 0) return false;
     int hops = -1;
-    for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
-      if (header->cmsg_type == (ipv6_ ? IPV6_HOPLIMIT : IP_TTL)) std::memcpy(&hops, CMSG_DATA(header), sizeof(hops));
+    for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
+         header = CMSG_NXTHDR(&message, header)) {
+      if (header->cmsg_type == (ipv6_ ? IPV6_HOPLIMIT : IP_TTL))
+        std::memcpy(&hops, CMSG_DATA(header), sizeof(hops));
     }
     const std::string text(payload, strnlen(payload, static_cast<size_t>(size)));
     received_.push_back(absl::StrCat(text, ", ", size, " bytes, ", hops, " hops"));

@@ -1,4 +1,5 @@
-// Networkd: systemd-networkd as a DHCP client. It works on the kernel's IPoIB interfaces; ISC's client does not.
+// Networkd: systemd-networkd as a DHCP client. It works on the kernel's IPoIB interfaces; ISC's
+// client does not.
 #ifndef EOIB_TESTS_LAB_NETWORKD_H_
 #define EOIB_TESTS_LAB_NETWORKD_H_
 
@@ -16,9 +17,10 @@ namespace eoib::lab {
 // Requests addresses of one family ("ipv4" or "ipv6") on one interface of a host.
 class Networkd {
  public:
-  Networkd(Host* host, const std::string& interface, const std::string& family) : host_(host), interface_(interface) {
-    // In a mount namespace of its own, so that its state is empty. It takes a read-only /sys for a container without udev, and
-    // does not wait for udev.
+  Networkd(Host* host, const std::string& interface, const std::string& family)
+      : host_(host), interface_(interface) {
+    // In a mount namespace of its own, so that its state is empty. It takes a read-only /sys for a
+    // container without udev, and does not wait for udev.
     process_ = host->Start({"unshare", "--mount", "--kill-child", "sh", "-ec",
                             absl::StrCat(R"(
 mount -t sysfs -o ro none /sys
@@ -45,8 +47,9 @@ SYSTEMD_LOG_LEVEL=debug SYSTEMD_LOG_TARGET=console exec /lib/systemd/systemd-net
   void Stop() { process_->Kill(SIGKILL); }
   // Waits until the interface has an address that begins with `address`; false if it gets none.
   bool Gets(const std::string& address) {
-    return EventuallyTrue(kPatience,
-                          [&] { return absl::StrContains(host_->MustIp("address show dev " + interface_), " " + address); });
+    return EventuallyTrue(kPatience, [&] {
+      return absl::StrContains(host_->MustIp("address show dev " + interface_), " " + address);
+    });
   }
   std::string Log() const { return process_->Log(); }
 

@@ -28,7 +28,8 @@ UniqueFd OpenSocket(const std::string& interface) {
   if (!fd.valid()) DieErrno("open a packet socket");
   SetOption(fd.get(), SOL_PACKET, PACKET_AUXDATA, int{1}, "set PACKET_AUXDATA");
   SetOption(fd.get(), SOL_PACKET, PACKET_IGNORE_OUTGOING, int{1}, "set PACKET_IGNORE_OUTGOING");
-  // Bypass the queueing discipline, so that Send gets an error from a full TAP; otherwise the kernel drops silently.
+  // Bypass the queueing discipline, so that Send gets an error from a full TAP; otherwise the
+  // kernel drops silently.
   SetOption(fd.get(), SOL_PACKET, PACKET_QDISC_BYPASS, int{1}, "set PACKET_QDISC_BYPASS");
   SetOption(fd.get(), SOL_SOCKET, SO_RCVBUFFORCE, int{16 << 20}, "set SO_RCVBUFFORCE");
   packet_mreq promiscuous{};
@@ -39,12 +40,14 @@ UniqueFd OpenSocket(const std::string& interface) {
   address.sll_family = AF_PACKET;
   address.sll_protocol = htons(ETH_P_ALL);
   address.sll_ifindex = static_cast<int>(index);
-  if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) DieErrno("bind to " + interface);
+  if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0)
+    DieErrno("bind to " + interface);
   return fd;
 }
 
 absl::optional<tpacket_auxdata> AuxiliaryData(msghdr* message) {
-  for (cmsghdr* header = CMSG_FIRSTHDR(message); header != nullptr; header = CMSG_NXTHDR(message, header)) {
+  for (cmsghdr* header = CMSG_FIRSTHDR(message); header != nullptr;
+       header = CMSG_NXTHDR(message, header)) {
     if (header->cmsg_level != SOL_PACKET || header->cmsg_type != PACKET_AUXDATA) continue;
     tpacket_auxdata data;
     std::memcpy(&data, CMSG_DATA(header), sizeof(data));
@@ -55,7 +58,8 @@ absl::optional<tpacket_auxdata> AuxiliaryData(msghdr* message) {
 
 }  // namespace
 
-PacketSocket::PacketSocket(Host* host, const std::string& interface) : where_(absl::StrCat(host->name(), " ", interface)) {
+PacketSocket::PacketSocket(Host* host, const std::string& interface)
+    : where_(absl::StrCat(host->name(), " ", interface)) {
   host->InNamespace([&] { fd_ = OpenSocket(interface); });
 }
 
@@ -70,14 +74,18 @@ void PacketSocket::Send(const Bytes& frame) {
 
 void PacketSocket::SendAll(const std::vector<Bytes>& frames) {
   std::vector<iovec> parts;
-  for (const Bytes& frame : frames) parts.push_back({const_cast<uint8_t*>(frame.data()), frame.size()});
+  for (const Bytes& frame : frames)
+    parts.push_back({const_cast<uint8_t*>(frame.data()), frame.size()});
   std::vector<mmsghdr> messages(frames.size());
-  for (size_t i = 0; i < frames.size(); ++i) messages[i].msg_hdr = {.msg_iov = &parts[i], .msg_iovlen = 1};
+  for (size_t i = 0; i < frames.size(); ++i)
+    messages[i].msg_hdr = {.msg_iov = &parts[i], .msg_iovlen = 1};
   for (size_t done = 0; done < messages.size();) {
-    const int sent = sendmmsg(fd_.get(), &messages[done], static_cast<unsigned>(messages.size() - done), 0);
+    const int sent =
+        sendmmsg(fd_.get(), &messages[done], static_cast<unsigned>(messages.size() - done), 0);
     if (sent > 0) done += static_cast<size_t>(sent);
     if (sent >= 0) continue;
-    if (errno != ENOBUFS && errno != EAGAIN && errno != EINTR) DieErrno("send many frames at " + where_);
+    if (errno != ENOBUFS && errno != EAGAIN && errno != EINTR)
+      DieErrno("send many frames at " + where_);
     internal::SleepOnePoll();
   }
 }
@@ -92,12 +100,15 @@ bool PacketSocket::TakeOne() {
   message.msg_control = control;
   message.msg_controllen = sizeof(control);
   const ssize_t got = recvmsg(fd_.get(), &message, MSG_DONTWAIT);
-  if (got < 0) return errno == EINTR || errno == ENETDOWN;  // ENETDOWN is reported once, when the interface goes down
+  // ENETDOWN is reported once, when the interface goes down.
+  if (got < 0) return errno == EINTR || errno == ENETDOWN;
   frame.resize(static_cast<size_t>(got));
   const auto data = AuxiliaryData(&message);
   if (data && (data->tp_status & TP_STATUS_VLAN_VALID) != 0 && frame.size() >= 12) {
-    const uint16_t tpid = (data->tp_status & TP_STATUS_VLAN_TPID_VALID) != 0 ? data->tp_vlan_tpid : 0x8100;
-    // tp_vlan_tci has PCP, DEI and VID. WithTag takes DEI and VID as the low 13 bits and the PCP separately.
+    const uint16_t tpid =
+        (data->tp_status & TP_STATUS_VLAN_TPID_VALID) != 0 ? data->tp_vlan_tpid : 0x8100;
+    // tp_vlan_tci has PCP, DEI and VID. WithTag takes DEI and VID as the low 13 bits and the PCP
+    // separately.
     frame = WithTag(frame, data->tp_vlan_tci & 0x1fff, data->tp_vlan_tci >> 13, tpid);
   }
   if (data && (data->tp_status & TP_STATUS_CSUMNOTREADY) != 0) ++unfinished_checksums_;
@@ -110,7 +121,8 @@ void PacketSocket::Take() {
   }
   tpacket_stats lost{};
   socklen_t size = sizeof(lost);
-  if (getsockopt(fd_.get(), SOL_PACKET, PACKET_STATISTICS, &lost, &size) != 0) DieErrno("get PACKET_STATISTICS");
+  if (getsockopt(fd_.get(), SOL_PACKET, PACKET_STATISTICS, &lost, &size) != 0)
+    DieErrno("get PACKET_STATISTICS");
   EXPECT_EQ(lost.tp_drops, 0u) << "the test's own socket at " << where_ << " lost frames";
 }
 

@@ -15,18 +15,20 @@
 
 namespace eoib::lab {
 
-// An AF_PACKET socket in the host's namespace, in promiscuous mode. It ignores outgoing frames. The kernel strips the 802.1Q
-// tag from a received frame; this class restores it from the auxiliary data.
+// An AF_PACKET socket in the host's namespace, in promiscuous mode. It ignores outgoing frames. The
+// kernel strips the 802.1Q tag from a received frame; this class restores it from the auxiliary
+// data.
 //
-// All frames stay in `received` until Clear, so that a test can check what arrived, and how often. If the socket buffer
-// overflows, the test fails. One thread.
+// All frames stay in `received` until Clear, so that a test can check what arrived, and how often.
+// If the socket buffer overflows, the test fails. One thread.
 class PacketSocket {
  public:
   using Filter = std::function<bool(const Bytes&)>;
 
   PacketSocket(Host* host, const std::string& interface);
 
-  // Waits while the interface's queue is full. A frame that is too long for the interface's MTU ends the test program.
+  // Waits while the interface's queue is full. A frame that is too long for the interface's MTU
+  // ends the test program.
   void Send(const Bytes& frame);
   // Sends many frames in few system calls.
   void SendAll(const std::vector<Bytes>& frames);

@@ -48,7 +48,8 @@ std::vector<char*> Environment(const std::vector<std::string>& added) {
   return pointers;
 }
 
-// From here to execvpe the code runs in the forked child: system calls only, since another thread may hold a lock.
+// From here to execvpe the code runs in the forked child: system calls only, since another thread
+// may hold a lock.
 [[noreturn]] void ChildFailed(const char* what) {
   char text[256];
   int length = snprintf(text, sizeof(text), "%s: %s\n", what, strerror(errno));
@@ -65,7 +66,8 @@ void Redirect(int fd, int target) {
   }
 }
 
-[[noreturn]] void ExecChild(const SpawnOptions& options, char* const* argv, char* const* environment, int null, pid_t parent) {
+[[noreturn]] void ExecChild(const SpawnOptions& options, char* const* argv,
+                            char* const* environment, int null, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);  // the test ended before PR_SET_PDEATHSIG
   setpgid(0, 0);
@@ -75,7 +77,8 @@ void Redirect(int fd, int target) {
   Redirect(options.in >= 0 ? options.in : null, STDIN_FILENO);
   Redirect(options.out >= 0 ? options.out : null, STDOUT_FILENO);
   Redirect(options.err >= 0 ? options.err : null, STDERR_FILENO);
-  if (options.network_namespace >= 0 && setns(options.network_namespace, CLONE_NEWNET) != 0) ChildFailed("setns");
+  if (options.network_namespace >= 0 && setns(options.network_namespace, CLONE_NEWNET) != 0)
+    ChildFailed("setns");
   execvpe(argv[0], argv, environment);
   ChildFailed(argv[0]);
 }
@@ -92,7 +95,8 @@ void Drain(UniqueFd* fd, std::string* text) {
 }
 
 // Writes `input` to `in` and reads both outputs until both end. False after the deadline.
-bool TransferAll(UniqueFd in, const std::string& input, UniqueFd out, UniqueFd err, absl::Time deadline, RunResult* result) {
+bool TransferAll(UniqueFd in, const std::string& input, UniqueFd out, UniqueFd err,
+                 absl::Time deadline, RunResult* result) {
   fcntl(in.get(), F_SETFL, O_NONBLOCK);
   size_t written = 0;
   while (out.valid() || err.valid()) {
@@ -119,7 +123,9 @@ bool EndsBy(pid_t pid, absl::Time deadline) {
   pollfd ended = {process.get(), POLLIN, 0};
   int ready;
   do {
-    ready = poll(&ended, 1, static_cast<int>(std::max<int64_t>(absl::ToInt64Milliseconds(deadline - Now()), 0)));
+    ready =
+        poll(&ended, 1,
+             static_cast<int>(std::max<int64_t>(absl::ToInt64Milliseconds(deadline - Now()), 0)));
   } while (ready < 0 && errno == EINTR);
   return ready == 1;
 }
@@ -150,7 +156,9 @@ Pipe MakePipe() {
   return {UniqueFd(fds[0]), UniqueFd(fds[1])};
 }
 
-std::string RunResult::ToString() const { return absl::StrCat("exit code ", exit_code, "\n", out, err); }
+std::string RunResult::ToString() const {
+  return absl::StrCat("exit code ", exit_code, "\n", out, err);
+}
 
 // tests/run/ctest.sh searches for "crashed: " in the output.
 void ExpectNoCrash(int status, const std::string& program, const std::string& output) {
@@ -160,11 +168,14 @@ void ExpectNoCrash(int status, const std::string& program, const std::string& ou
   ADD_FAILURE() << "crashed: " << program << ", by signal " << WTERMSIG(status) << "\n" << output;
 }
 
-int ExitCode(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
+int ExitCode(int status) {
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
 
 pid_t Spawn(const SpawnOptions& options) {
   if (options.argv.empty()) Die("start a program: empty command line");
-  // Allocate before the fork: another thread may hold the allocator's lock, which the child would wait for.
+  // Allocate before the fork: another thread may hold the allocator's lock, which the child would
+  // wait for.
   std::vector<char*> argv = Pointers(options.argv);
   std::vector<char*> environment = Environment(options.environment);
   UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
@@ -189,9 +200,11 @@ RunResult RunToEnd(SpawnOptions options, const std::string& input, absl::Duratio
   out.write.reset();
   err.write.reset();
   RunResult result;
-  const bool ended = TransferAll(std::move(in.write), input, std::move(out.read), std::move(err.read), deadline, &result);
+  const bool ended = TransferAll(std::move(in.write), input, std::move(out.read),
+                                 std::move(err.read), deadline, &result);
   if (!ended || !EndsBy(pid, deadline)) {
-    absl::StrAppend(&result.err, "killed after ", absl::FormatDuration(limit), ": ", absl::StrJoin(options.argv, " "), "\n");
+    absl::StrAppend(&result.err, "killed after ", absl::FormatDuration(limit), ": ",
+                    absl::StrJoin(options.argv, " "), "\n");
     kill(-pid, SIGKILL);
   }
   int status = 0;
@@ -214,7 +227,8 @@ std::string MustRunOnMachine(const Argv& argv) {
   return result.out;
 }
 
-Process::Process(SpawnOptions options, std::string log_path) : program_(options.argv.at(0)), log_path_(std::move(log_path)) {
+Process::Process(SpawnOptions options, std::string log_path)
+    : program_(options.argv.at(0)), log_path_(std::move(log_path)) {
   UniqueFd log(open(log_path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (!log.valid()) DieErrno("open " + log_path_);
   options.out = options.err = log.get();

@@ -1,6 +1,8 @@
-// Process: a program that a test runs in the background. RunResult: the exit code and output of a finished one.
+// Process: a program that a test runs in the background. RunResult: the exit code and output of a
+// finished one.
 //
-// All these processes die with the test (PR_SET_PDEATHSIG), so a test that crashes leaves none behind.
+// All these processes die with the test (PR_SET_PDEATHSIG), so a test that crashes leaves none
+// behind.
 #ifndef EOIB_TESTS_LAB_PROCESS_H_
 #define EOIB_TESTS_LAB_PROCESS_H_
 
@@ -21,11 +23,12 @@ using Argv = std::vector<std::string>;
 // The words of both.
 Argv Concatenated(Argv first, const Argv& second);
 
-// How long a test waits for an expected event before it fails. Generous, because a sanitizer build on a busy machine is slow;
-// a test that passes does not wait this long.
+// How long a test waits for an expected event before it fails. Generous, because a sanitizer build
+// on a busy machine is slow; a test that passes does not wait this long.
 inline constexpr absl::Duration kPatience = absl::Seconds(20);
 
-// Print the message (DieErrno: with errno's text) and exit with 1: the lab is broken, not the program under test.
+// Print the message (DieErrno: with errno's text) and exit with 1: the lab is broken, not the
+// program under test.
 [[noreturn]] void Die(const std::string& what);
 [[noreturn]] void DieErrno(const std::string& what);
 
@@ -61,7 +64,8 @@ struct SpawnOptions {
 // Starts a child in its own process group. It dies when the calling thread ends.
 pid_t Spawn(const SpawnOptions& options);
 // Runs a program to its end; kills it after `limit`.
-RunResult RunToEnd(SpawnOptions options, const std::string& input = "", absl::Duration limit = absl::Seconds(60));
+RunResult RunToEnd(SpawnOptions options, const std::string& input = "",
+                   absl::Duration limit = absl::Seconds(60));
 
 // RunToEnd in the test's own network namespace, for what belongs to no host.
 RunResult RunOnMachine(const Argv& argv, absl::Duration limit = absl::Seconds(60));
@@ -73,7 +77,8 @@ int ExitCode(int status);
 // Fails the test if a child was killed by a signal that means a crash (SIGSEGV, SIGABRT, ...).
 void ExpectNoCrash(int status, const std::string& program, const std::string& output);
 
-// A program in the background, with its output in a log file. The destructor kills it with its process group. One thread.
+// A program in the background, with its output in a log file. The destructor kills it with its
+// process group. One thread.
 class Process {
  public:
   // Standard output and error are appended to `log_path`.
@@ -87,7 +92,8 @@ class Process {
   std::string Log() const;
 
   bool Alive();
-  // Sends a signal to its process group. SIGKILL returns when the process has ended, SIGSTOP when all of its threads stand.
+  // Sends a signal to its process group. SIGKILL returns when the process has ended, SIGSTOP when
+  // all of its threads stand.
   void Kill(int signal);
   // The exit code, or nothing if the process still runs after `limit`.
   absl::optional<int> Wait(absl::Duration limit = kPatience);

@@ -16,12 +16,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<std::string> Lines(const std::string& path) { return absl::StrSplit(ReadFile(path), '\n'); }
+std::vector<std::string> Lines(const std::string& path) {
+  return absl::StrSplit(ReadFile(path), '\n');
+}
 
 std::string ProcPath(pid_t pid, const char* file) { return absl::StrCat("/proc/", pid, "/", file); }
 
 int64_t CountContaining(const std::vector<std::string>& lines, const std::string& text) {
-  return std::count_if(lines.begin(), lines.end(), [&](const std::string& line) { return absl::StrContains(line, text); });
+  return std::count_if(lines.begin(), lines.end(),
+                       [&](const std::string& line) { return absl::StrContains(line, text); });
 }
 
 }  // namespace
@@ -31,7 +34,8 @@ uint64_t StatusKib(pid_t pid, const std::string& name) {
   for (const std::string& line : Lines(ProcPath(pid, "status"))) {
     const std::vector<std::string> words = Words(line);
     uint64_t value = 0;
-    if (words.size() == 3 && words[0] == name + ":" && absl::SimpleAtoi(words[1], &value)) return value;
+    if (words.size() == 3 && words[0] == name + ":" && absl::SimpleAtoi(words[1], &value))
+      return value;
   }
   Die(absl::StrCat("no ", name, " in ", ProcPath(pid, "status")));
 }
@@ -50,28 +54,33 @@ ProcessResources ResourcesOf(pid_t pid) {
 absl::Duration WaitForProcessor(pid_t pid) {
   const std::vector<std::string> words = Words(ReadFile(absl::StrCat("/proc/", pid, "/schedstat")));
   int64_t nanoseconds = 0;
-  if (words.size() != 3 || !absl::SimpleAtoi(words[1], &nanoseconds)) Die("/proc/PID/schedstat has not three numbers");
+  if (words.size() != 3 || !absl::SimpleAtoi(words[1], &nanoseconds))
+    Die("/proc/PID/schedstat has not three numbers");
   return absl::Nanoseconds(nanoseconds);
 }
 
 bool UsesDevShm(pid_t pid) {
   for (const auto& entry : fs::directory_iterator(ProcPath(pid, "fd"))) {
     std::error_code closed_meanwhile;
-    if (absl::StartsWith(fs::read_symlink(entry.path(), closed_meanwhile).string(), "/dev/shm/")) return true;
+    if (absl::StartsWith(fs::read_symlink(entry.path(), closed_meanwhile).string(), "/dev/shm/"))
+      return true;
   }
   return CountContaining(Lines(ProcPath(pid, "maps")), " /dev/shm/") != 0;
 }
 
 int64_t SocketsBelow(const std::string& directory, Host* host) {
   int64_t count = 0;
-  host->InNamespace([&] { count = CountContaining(Lines("/proc/thread-self/net/unix"), " " + directory + "/"); });
+  host->InNamespace(
+      [&] { count = CountContaining(Lines("/proc/thread-self/net/unix"), " " + directory + "/"); });
   return count;
 }
 
 std::string Interfaces(Host* host) {
   std::string names;
-  for (absl::string_view line : absl::StrSplit(host->MustIp("-o link show"), '\n', absl::SkipEmpty())) {
-    const std::vector<absl::string_view> words = absl::StrSplit(line, absl::MaxSplits(' ', 2));  // "2: v1: <...>"
+  for (absl::string_view line :
+       absl::StrSplit(host->MustIp("-o link show"), '\n', absl::SkipEmpty())) {
+    const std::vector<absl::string_view> words =
+        absl::StrSplit(line, absl::MaxSplits(' ', 2));  // "2: v1: <...>"
     absl::StrAppend(&names, words.at(1), " ");
   }
   return names;
@@ -80,7 +89,8 @@ std::string Interfaces(Host* host) {
 std::string Leftovers(const std::string& directory, const std::vector<Host*>& hosts) {
   std::string text;
   for (Host* host : hosts) {
-    absl::StrAppend(&text, host->name(), ": interfaces ", Interfaces(host), ", sockets ", SocketsBelow(directory, host), "\n");
+    absl::StrAppend(&text, host->name(), ": interfaces ", Interfaces(host), ", sockets ",
+                    SocketsBelow(directory, host), "\n");
   }
   std::vector<std::string> files;
   for (const auto& entry : fs::recursive_directory_iterator(directory)) {
@@ -104,11 +114,14 @@ std::string SettledLeftovers(const std::string& directory, const std::vector<Hos
   return text;
 }
 
-void ExpectLeftovers(const std::string& before, const std::string& directory, const std::vector<Host*>& hosts) {
+void ExpectLeftovers(const std::string& before, const std::string& directory,
+                     const std::vector<Host*>& hosts) {
   std::string now;
-  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return (now = Leftovers(directory, hosts)) == before; })) << "before:\n"
-                                                                                                        << before << "after:\n"
-                                                                                                        << now;
+  EXPECT_TRUE(
+      EventuallyTrue(kPatience, [&] { return (now = Leftovers(directory, hosts)) == before; }))
+      << "before:\n"
+      << before << "after:\n"
+      << now;
 }
 
 }  // namespace eoib::lab

@@ -13,8 +13,8 @@
 
 namespace eoib::lab {
 
-// Resources of a living process, from /proc. Excludes shared memory (text, libraries), so that other processes' starts and
-// ends do not change it.
+// Resources of a living process, from /proc. Excludes shared memory (text, libraries), so that
+// other processes' starts and ends do not change it.
 struct ProcessResources {
   int64_t descriptors = 0;
   int64_t ring_mappings = 0;  // mappings of memfds
@@ -27,7 +27,8 @@ uint64_t StatusKib(pid_t pid, const std::string& name);
 // How long the process's first thread was ready to run, and waited for a processor that others had.
 absl::Duration WaitForProcessor(pid_t pid);
 
-// Whether it has a file in /dev/shm open or mapped. It must not: such memory would outlive the process.
+// Whether it has a file in /dev/shm open or mapped. It must not: such memory would outlive the
+// process.
 bool UsesDevShm(pid_t pid);
 
 // The number of Unix sockets on the host whose names are below `directory`.
@@ -36,16 +37,18 @@ int64_t SocketsBelow(const std::string& directory, Host* host);
 // The names of the host's interfaces, in one line.
 std::string Interfaces(Host* host);
 
-// Lists what outlives processes, as a text to compare with another one: the hosts' interfaces, their sockets below
-// `directory`, and the files there except logs.
+// Lists what outlives processes, as a text to compare with another one: the hosts' interfaces,
+// their sockets below `directory`, and the files there except logs.
 std::string Leftovers(const std::string& directory, const std::vector<Host*>& hosts);
 
-// The same, once no file is being replaced and twenty lists in a row are equal. For the first text of a comparison: the
-// connection of a command that has just ended counts as a socket for a moment.
+// The same, once no file is being replaced and twenty lists in a row are equal. For the first text
+// of a comparison: the connection of a command that has just ended counts as a socket for a moment.
 std::string SettledLeftovers(const std::string& directory, const std::vector<Host*>& hosts);
 
-// Expects that the leftovers become equal to `before`: sockets of commands disappear a moment later.
-void ExpectLeftovers(const std::string& before, const std::string& directory, const std::vector<Host*>& hosts);
+// Expects that the leftovers become equal to `before`: sockets of commands disappear a moment
+// later.
+void ExpectLeftovers(const std::string& before, const std::string& directory,
+                     const std::vector<Host*>& hosts);
 
 }  // namespace eoib::lab
 

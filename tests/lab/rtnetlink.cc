@@ -38,7 +38,8 @@ Request<Body> MakeRequest(uint16_t type, uint16_t flags) {
 
 template <typename Body>
 void AddAttribute(Request<Body>* request, uint16_t type, const void* value, size_t size) {
-  auto* attribute = reinterpret_cast<rtattr*>(reinterpret_cast<uint8_t*>(request) + NLMSG_ALIGN(request->header.nlmsg_len));
+  auto* attribute = reinterpret_cast<rtattr*>(reinterpret_cast<uint8_t*>(request) +
+                                              NLMSG_ALIGN(request->header.nlmsg_len));
   attribute->rta_type = type;
   attribute->rta_len = static_cast<uint16_t>(RTA_LENGTH(size));
   std::memcpy(RTA_DATA(attribute), value, size);
@@ -65,7 +66,8 @@ bool HasLink(const std::string& interface) {
   auto request = MakeRequest<ifinfomsg>(RTM_GETLINK, 0);
   AddAttribute(&request, IFLA_IFNAME, interface.c_str(), interface.size() + 1);
   const int error = Transact(request.header);
-  if (error != 0 && error != ENODEV) Die(absl::StrCat("look for ", interface, ": ", strerror(error)));
+  if (error != 0 && error != ENODEV)
+    Die(absl::StrCat("look for ", interface, ": ", strerror(error)));
   return error == 0;
 }
 
@@ -73,7 +75,8 @@ void SetLinkUp(const std::string& interface) {
   auto request = MakeRequest<ifinfomsg>(RTM_NEWLINK, 0);
   request.body.ifi_index = static_cast<int>(if_nametoindex(interface.c_str()));
   request.body.ifi_flags = request.body.ifi_change = IFF_UP;
-  if (const int error = Transact(request.header)) Die(absl::StrCat("set ", interface, " up: ", strerror(error)));
+  if (const int error = Transact(request.header))
+    Die(absl::StrCat("set ", interface, " up: ", strerror(error)));
 }
 
 void AddInterfaceAddress(const std::string& interface, const std::string& prefix) {
@@ -81,7 +84,8 @@ void AddInterfaceAddress(const std::string& interface, const std::string& prefix
   uint32_t length = 0;
   uint8_t address[sizeof(in6_addr)];
   const bool is_ipv6 = inet_pton(AF_INET6, words.first.c_str(), address) == 1;
-  if ((!is_ipv6 && inet_pton(AF_INET, words.first.c_str(), address) != 1) || !absl::SimpleAtoi(words.second, &length)) {
+  if ((!is_ipv6 && inet_pton(AF_INET, words.first.c_str(), address) != 1) ||
+      !absl::SimpleAtoi(words.second, &length)) {
     Die("not ADDRESS/PREFIX_LENGTH: " + prefix);
   }
   auto request = MakeRequest<ifaddrmsg>(RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL);
@@ -91,7 +95,8 @@ void AddInterfaceAddress(const std::string& interface, const std::string& prefix
   const size_t size = is_ipv6 ? sizeof(in6_addr) : sizeof(in_addr);
   AddAttribute(&request, IFA_LOCAL, address, size);
   AddAttribute(&request, IFA_ADDRESS, address, size);
-  if (const int error = Transact(request.header)) Die(absl::StrCat("add ", prefix, " to ", interface, ": ", strerror(error)));
+  if (const int error = Transact(request.header))
+    Die(absl::StrCat("add ", prefix, " to ", interface, ": ", strerror(error)));
 }
 
 }  // namespace eoib::lab

@@ -1,6 +1,6 @@
-// `ip link` and `ip address` without starting a process: labs use them for every host of every test, and in an emulated
-// machine a process takes a third of a second. They act in the calling thread's network namespace. A failure ends the test
-// program.
+// `ip link` and `ip address` without starting a process: labs use them for every host of every
+// test, and in an emulated machine a process takes a third of a second. They act in the calling
+// thread's network namespace. A failure ends the test program.
 #ifndef EOIB_TESTS_LAB_RTNETLINK_H_
 #define EOIB_TESTS_LAB_RTNETLINK_H_
 

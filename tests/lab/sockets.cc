@@ -44,7 +44,8 @@ UniqueFd OpenBound(Host* host, const std::string& text, uint16_t port, int type)
   const SocketAddress address = Resolve(text, port);
   UniqueFd fd = OpenIn(host, address.storage.ss_family, type);
   SetOption(fd.get(), SOL_SOCKET, SO_REUSEADDR, int{1}, "set SO_REUSEADDR");
-  if (bind(fd.get(), address.get(), address.length) != 0) DieErrno(absl::StrCat("bind to ", text, " on ", host->name()));
+  if (bind(fd.get(), address.get(), address.length) != 0)
+    DieErrno(absl::StrCat("bind to ", text, " on ", host->name()));
   return fd;
 }
 
@@ -77,7 +78,9 @@ bool ReceiveSome(int fd, size_t* received, bool* damaged) {
 
 }  // namespace
 
-UniqueFd UdpSocket(Host* host, const std::string& address, uint16_t port) { return OpenBound(host, address, port, SOCK_DGRAM); }
+UniqueFd UdpSocket(Host* host, const std::string& address, uint16_t port) {
+  return OpenBound(host, address, port, SOCK_DGRAM);
+}
 
 void SetPeer(int socket, const std::string& text, uint16_t port) {
   const SocketAddress address = Resolve(text, port);
@@ -140,11 +143,14 @@ std::string TcpTransfer(int from, int to, size_t bytes, absl::Duration limit) {
   bool damaged = false;
   const absl::Time deadline = absl::Now() + limit;
   while (received < bytes) {
-    if (absl::Now() > deadline) return absl::StrCat("only ", received, " of ", bytes, " bytes in time (", sent, " sent)");
+    if (absl::Now() > deadline)
+      return absl::StrCat("only ", received, " of ", bytes, " bytes in time (", sent, " sent)");
     pollfd ends[] = {{sent < bytes ? from : -1, POLLOUT, 0}, {to, POLLIN, 0}};
     if (poll(ends, 2, 1000) < 0 && errno != EINTR) return absl::StrCat("poll: ", strerror(errno));
-    if (ends[0].revents != 0 && !SendSome(from, bytes, &sent)) return absl::StrCat("send: ", strerror(errno));
-    if (ends[1].revents != 0 && !ReceiveSome(to, &received, &damaged)) return absl::StrCat("receive: ", strerror(errno));
+    if (ends[0].revents != 0 && !SendSome(from, bytes, &sent))
+      return absl::StrCat("send: ", strerror(errno));
+    if (ends[1].revents != 0 && !ReceiveSome(to, &received, &damaged))
+      return absl::StrCat("receive: ", strerror(errno));
   }
   return damaged ? "the bytes are not those that were sent" : "";
 }

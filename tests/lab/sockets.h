@@ -1,4 +1,5 @@
-// The kernel's UDP and TCP sockets on a host, used by the test program. Their traffic has the usual checksum offloads.
+// The kernel's UDP and TCP sockets on a host, used by the test program. Their traffic has the usual
+// checksum offloads.
 #ifndef EOIB_TESTS_LAB_SOCKETS_H_
 #define EOIB_TESTS_LAB_SOCKETS_H_
 
@@ -33,9 +34,11 @@ absl::optional<Bytes> ReceiveUdp(int socket, absl::Duration limit = kPatience);
 
 UniqueFd TcpListener(Host* host, const std::string& address, uint16_t port);
 // If the connection is not made in time, fails the test and returns an invalid descriptor.
-UniqueFd TcpConnect(Host* host, const std::string& address, uint16_t port, absl::Duration limit = kPatience);
+UniqueFd TcpConnect(Host* host, const std::string& address, uint16_t port,
+                    absl::Duration limit = kPatience);
 UniqueFd TcpAccept(int listener, absl::Duration limit = kPatience);
-// Sends `bytes` bytes of a pattern from one end and compares them at the other. Returns "", or what went wrong.
+// Sends `bytes` bytes of a pattern from one end and compares them at the other. Returns "", or what
+// went wrong.
 std::string TcpTransfer(int from, int to, size_t bytes, absl::Duration limit = absl::Seconds(60));
 
 }  // namespace eoib::lab

@@ -18,18 +18,22 @@ namespace eoib::lab {
 namespace {
 
 std::string QuotedList(const std::vector<std::string>& names) {
-  return absl::StrCat(
-      "[",
-      absl::StrJoin(names, ", ", [](std::string* out, const std::string& name) { absl::StrAppend(out, "\"", name, "\""); }),
-      "]");
+  return absl::StrCat("[",
+                      absl::StrJoin(names, ", ",
+                                    [](std::string* out, const std::string& name) {
+                                      absl::StrAppend(out, "\"", name, "\"");
+                                    }),
+                      "]");
 }
 
 std::string ToToml(const std::vector<PartitionSpec>& partitions) {
   std::string toml;
   for (const PartitionSpec& partition : partitions) {
     absl::StrAppend(&toml, "[[partition]]\npkey = ", partition.pkey, "\n");
-    if (!partition.full.empty()) absl::StrAppend(&toml, "full = ", QuotedList(partition.full), "\n");
-    if (!partition.limited.empty()) absl::StrAppend(&toml, "limited = ", QuotedList(partition.limited), "\n");
+    if (!partition.full.empty())
+      absl::StrAppend(&toml, "full = ", QuotedList(partition.full), "\n");
+    if (!partition.limited.empty())
+      absl::StrAppend(&toml, "limited = ", QuotedList(partition.limited), "\n");
   }
   return toml;
 }
@@ -53,8 +57,9 @@ SoftFabric::SoftFabric(Lab* lab, const std::vector<PartitionSpec>& partitions)
 }
 
 void SoftFabric::Launch() {
-  process_ = host_->Start({Binary("eoib-fabricd"), "--rundir=" + directory_, "--statedir=" + directory_,
-                           absl::StrCat("--config=", directory_, "/partitions.toml")});
+  process_ =
+      host_->Start({Binary("eoib-fabricd"), "--rundir=" + directory_, "--statedir=" + directory_,
+                    absl::StrCat("--config=", directory_, "/partitions.toml")});
 }
 
 void SoftFabric::Start() {
@@ -78,7 +83,8 @@ void SoftFabric::End() {
   EXPECT_EQ(Stop(), 0) << "eoib-fabricd did not exit with 0:\n" << Log();
 }
 
-// Reads the lines "name value meaning" after the line "conservation", which follows the counters of the ports.
+// Reads the lines "name value meaning" after the line "conservation", which follows the counters of
+// the ports.
 std::map<std::string, int64_t> SoftFabric::Conservation() {
   std::map<std::string, int64_t> counters;
   bool is_there = false;
@@ -86,7 +92,8 @@ std::map<std::string, int64_t> SoftFabric::Conservation() {
     const std::vector<std::string> words = Words(line);
     int64_t value = 0;
     is_there = is_there || line == "conservation";
-    if (is_there && words.size() >= 2 && absl::SimpleAtoi(words[1], &value)) counters[words[0]] = value;
+    if (is_there && words.size() >= 2 && absl::SimpleAtoi(words[1], &value))
+      counters[words[0]] = value;
   }
   return counters;
 }
@@ -97,10 +104,12 @@ void SoftFabric::ExpectConservation() {
   const auto is_at_rest = [&] {
     const std::map<std::string, int64_t> before = std::exchange(now, Conservation());
     if (now.count("joint_deaths") == 0 || now != before) return false;
-    const bool rings_rest = now["in_rings"] == 0 || (now["joint_deaths"] > 0 && now["in_rings"] > 0);
+    const bool rings_rest =
+        now["in_rings"] == 0 || (now["joint_deaths"] > 0 && now["in_rings"] > 0);
     return now["sending"] == 0 && now["receiving"] == 0 && rings_rest;
   };
-  EXPECT_TRUE(EventuallyTrue(kPatience, is_at_rest)) << "conservation of datagrams: " << Ctl({"counters"}).ToString();
+  EXPECT_TRUE(EventuallyTrue(kPatience, is_at_rest))
+      << "conservation of datagrams: " << Ctl({"counters"}).ToString();
 }
 
 int SoftFabric::Stop() {
@@ -109,7 +118,9 @@ int SoftFabric::Stop() {
   return process_->Wait().value_or(-1);
 }
 
-bool SoftFabric::Answers() const { return Connects(socket(), SOCK_SEQPACKET) || Connects(socket(), SOCK_STREAM); }
+bool SoftFabric::Answers() const {
+  return Connects(socket(), SOCK_SEQPACKET) || Connects(socket(), SOCK_STREAM);
+}
 
 RunResult SoftFabric::Ctl(const Argv& command) {
   Argv argv = {Binary("eoibctl"), "-t", directory_ + "/fabricd.ctl"};

@@ -32,7 +32,8 @@ class SoftFabric final : public Fabric {
   void Start();
   // Sends a signal. Fails the test if fabricd is dead already, since no test has killed it.
   void Kill(int signal);
-  // Sends SIGTERM (first continues a stopped one) and returns the exit code; -1 if it does not end in time.
+  // Sends SIGTERM (first continues a stopped one) and returns the exit code; -1 if it does not end
+  // in time.
   int Stop();
   bool Alive() { return process_ != nullptr && process_->Alive(); }
   pid_t pid() const { return process_->pid(); }

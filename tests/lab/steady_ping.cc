@@ -44,12 +44,14 @@ void SteadyPing::ExpectNoLoss() {
   EXPECT_EQ(counts.lost(), 0) << name_;
 }
 
-// Parses "\r19/22 packets, 13% loss, ..." (answers/requests at the signal). -1 if it is not in the log yet.
+// Parses "\r19/22 packets, 13% loss, ..." (answers/requests at the signal). -1 if it is not in the
+// log yet.
 int SteadyPing::Sent() const {
   const std::string log = process_->Log();
   const size_t begin = log.rfind('\r');
   if (begin == std::string::npos) return -1;
-  const std::vector<std::string> words = absl::StrSplit(log.substr(begin + 1), absl::MaxSplits(absl::ByAnyChar("/ "), 2));
+  const std::vector<std::string> words =
+      absl::StrSplit(log.substr(begin + 1), absl::MaxSplits(absl::ByAnyChar("/ "), 2));
   int sent = -1;
   return words.size() == 3 && absl::SimpleAtoi(words[1], &sent) ? sent : -1;
 }
@@ -59,7 +61,8 @@ std::set<int> SteadyPing::Answered() const {
   std::set<int> answered;
   const std::string log = process_->Log();
   for (absl::string_view line : absl::StrSplit(log, '\n')) {
-    const std::vector<absl::string_view> parts = absl::StrSplit(line, absl::MaxSplits("icmp_seq=", 1));
+    const std::vector<absl::string_view> parts =
+        absl::StrSplit(line, absl::MaxSplits("icmp_seq=", 1));
     if (parts.size() != 2 || !absl::StrContains(parts[1], " ttl=")) continue;
     int number = 0;
     if (absl::SimpleAtoi(parts[1].substr(0, parts[1].find(' ')), &number)) answered.insert(number);

@@ -1,4 +1,5 @@
-// SteadyPing: a ping that runs in the background while a test does something, and counts its losses.
+// SteadyPing: a ping that runs in the background while a test does something, and counts its
+// losses.
 #ifndef EOIB_TESTS_LAB_STEADY_PING_H_
 #define EOIB_TESTS_LAB_STEADY_PING_H_
 
@@ -11,8 +12,9 @@
 
 namespace eoib::lab {
 
-// For paths that keep the order of packets: a request is lost if it has no answer and a later one has. Requests after the last
-// answer are still under way and do not count. For fewer than 65,536 requests.
+// For paths that keep the order of packets: a request is lost if it has no answer and a later one
+// has. Requests after the last answer are still under way and do not count. For fewer than 65,536
+// requests.
 class SteadyPing {
  public:
   // Returns after the first answer, so that it sees everything that the test does from then on.
@@ -20,8 +22,8 @@ class SteadyPing {
 
   // The number of the last answered request; 0 if there is none.
   int LastAnswered() const;
-  // Stops it as soon as a request that was sent after the call is answered; fails the test if none is. Counts the requests up
-  // to the last answered one.
+  // Stops it as soon as a request that was sent after the call is answered; fails the test if none
+  // is. Counts the requests up to the last answered one.
   PingCounts End();
   // Stops it in the same way, and expects no loss.
   void ExpectNoLoss();

@@ -39,7 +39,8 @@ void SwitchTest::TearDown() {
   }
   for (Agent* agent : ending) agent->Terminate();
   for (Agent* agent : ending) {
-    EXPECT_EQ(agent->Wait(), 0) << "eoibd on " << agent->host()->name() << " did not exit with 0:\n" << agent->Log();
+    EXPECT_EQ(agent->Wait(), 0) << "eoibd on " << agent->host()->name() << " did not exit with 0:\n"
+                                << agent->Log();
   }
   // The fabric last, so that the agents can leave their groups.
   if (fabric_ != nullptr) fabric_->End();
@@ -61,28 +62,33 @@ SoftFabric& SwitchTest::soft_fabric() {
   return *soft;
 }
 
-Agent& SwitchTest::LaunchAgent(const std::string& host, const AgentSpec& spec, const HostOptions& options) {
+Agent& SwitchTest::LaunchAgent(const std::string& host, const AgentSpec& spec,
+                               const HostOptions& options) {
   agents_.push_back(std::make_unique<Agent>(&lab_, &fabric(), lab_.AddHost(host, options), spec));
   agents_.back()->Launch();
   return *agents_.back();
 }
 
-Agent& SwitchTest::AddAgent(const std::string& host, const AgentSpec& spec, const HostOptions& options) {
+Agent& SwitchTest::AddAgent(const std::string& host, const AgentSpec& spec,
+                            const HostOptions& options) {
   Agent& agent = LaunchAgent(host, spec, options);
   agent.WaitUntilReady();
   return agent;
 }
 
-std::vector<Agent*> SwitchTest::AddNumberedAgents(int count, const AgentSpec& spec, const HostOptions& options) {
+std::vector<Agent*> SwitchTest::AddNumberedAgents(int count, const AgentSpec& spec,
+                                                  const HostOptions& options) {
   std::vector<Agent*> added;
-  for (int i = 1; i <= count; ++i) added.push_back(&LaunchAgent(absl::StrCat("h", i), spec, options));
+  for (int i = 1; i <= count; ++i)
+    added.push_back(&LaunchAgent(absl::StrCat("h", i), spec, options));
   for (int i = 1; i <= count; ++i) {
     Agent* agent = added[i - 1];
     agent->WaitUntilReady();
     agent->host()->AddAddress("v1", Address(i) + "/24");
     if (options.ipv6) agent->host()->AddAddress("v1", Address6(i) + "/64");
   }
-  for (int i = 1; i <= count && options.ipv6; ++i) WaitForAddress(added[i - 1]->host(), Address6(i));
+  for (int i = 1; i <= count && options.ipv6; ++i)
+    WaitForAddress(added[i - 1]->host(), Address6(i));
   return added;
 }
 
@@ -90,18 +96,21 @@ void WaitUntilAllReceive(const HostInterface& from, const std::vector<HostInterf
   PacketSocket sender(from.host, from.interface);
   std::vector<std::unique_ptr<PacketSocket>> receivers;
   for (const HostInterface& at : places) {
-    if (at.host != from.host) receivers.push_back(std::make_unique<PacketSocket>(at.host, at.interface));
+    if (at.host != from.host)
+      receivers.push_back(std::make_unique<PacketSocket>(at.host, at.interface));
   }
-  // A new marker for each attempt: frames of one agent arrive in order, so no earlier one is under way after the last was
-  // received.
+  // A new marker for each attempt: frames of one agent arrive in order, so no earlier one is under
+  // way after the last was received.
   uint32_t marker = 0x68656172;
   const auto received = [&] {
     sender.Send(TestFrame(MacAddr::Broadcast(), Mac(from.host->Mac(from.interface)), ++marker));
-    return std::all_of(receivers.begin(), receivers.end(),
-                       [marker](const auto& receiver) { return receiver->WaitFor(Marked(marker), 1, absl::Milliseconds(50)); });
+    return std::all_of(receivers.begin(), receivers.end(), [marker](const auto& receiver) {
+      return receiver->WaitFor(Marked(marker), 1, absl::Milliseconds(50));
+    });
   };
   if (!EventuallyTrue(kPatience, received)) {
-    Die(absl::StrCat("broadcasts from ", from.host->name(), " ", from.interface, " do not reach all interfaces"));
+    Die(absl::StrCat("broadcasts from ", from.host->name(), " ", from.interface,
+                     " do not reach all interfaces"));
   }
 }
 
@@ -118,7 +127,8 @@ void WaitUntilAllReceive(const std::vector<Agent*>& agents) {
       if (other == agent || !agent->Announces() || !other->Announces()) continue;
       const std::string mac = other->host()->Mac("v1");
       if (EventuallyTrue(kPatience, [&] { return agent->KnowsAnnounced(mac); })) continue;
-      Die(absl::StrCat(agent->host()->name(), " does not know what ", other->host()->name(), " announces"));
+      Die(absl::StrCat(agent->host()->name(), " does not know what ", other->host()->name(),
+                       " announces"));
     }
   }
 }
@@ -136,33 +146,42 @@ PingCounts ParsePing(const std::string& log) {
   for (absl::string_view line : absl::StrSplit(log, '\n')) {
     const std::vector<std::string> words = Words(line);
     if (words.size() < 5 || words[1] != "packets") continue;
-    if (absl::SimpleAtoi(words[0], &counts.transmitted) && absl::SimpleAtoi(words[3], &counts.received)) return counts;
+    if (absl::SimpleAtoi(words[0], &counts.transmitted) &&
+        absl::SimpleAtoi(words[3], &counts.received))
+      return counts;
   }
   ADD_FAILURE() << "no summary in the output of ping: " << log;
   return counts;
 }
 
 bool Reaches(Host* from, const std::string& to, absl::Duration limit, const std::string& wait) {
-  return EventuallyTrue(limit, [&] { return from->Run({"ping", "-n", "-c", "1", "-W", wait, to}).ok(); });
+  return EventuallyTrue(limit, [&] {
+    return from->Run({"ping", "-n", "-c", "1", "-W", wait, to}).ok();
+  });
 }
 
-// Without a deadline, ping waits for the last answer only twice the longest round trip, and on a busy machine counts a late
-// one as lost. With -w it sends until it has `count` answers; we check that the first `count` requests are among them.
-PingAnswers Ping(Host* from, const std::string& to, int count, const std::string& interval, int size) {
-  const RunResult ping =
-      from->Run({"ping", "-n", "-c", absl::StrCat(count), "-i", interval, "-w", "20", "-s", absl::StrCat(size), to});
+// Without a deadline, ping waits for the last answer only twice the longest round trip, and on a
+// busy machine counts a late one as lost. With -w it sends until it has `count` answers; we check
+// that the first `count` requests are among them.
+PingAnswers Ping(Host* from, const std::string& to, int count, const std::string& interval,
+                 int size) {
+  const RunResult ping = from->Run({"ping", "-n", "-c", absl::StrCat(count), "-i", interval, "-w",
+                                    "20", "-s", absl::StrCat(size), to});
   PingAnswers answers;
   answers.log = absl::StrCat("from ", from->name(), " to ", to, ": ", ping.ToString());
   answers.transmitted = ParsePing(ping.out).transmitted;
   for (int number = 1; number <= count; ++number) {
-    if (!absl::StrContains(ping.out, absl::StrCat("icmp_seq=", number, " ttl="))) answers.lost.push_back(number);
+    if (!absl::StrContains(ping.out, absl::StrCat("icmp_seq=", number, " ttl=")))
+      answers.lost.push_back(number);
   }
   return answers;
 }
 
-void ExpectPing(Host* from, const std::string& to, int count, const std::string& interval, int size) {
+void ExpectPing(Host* from, const std::string& to, int count, const std::string& interval,
+                int size) {
   const PingAnswers answers = Ping(from, to, count, interval, size);
-  EXPECT_TRUE(answers.lost.empty()) << "ping " << absl::StrJoin(answers.lost, ", ") << " of " << count << " " << answers.log;
+  EXPECT_TRUE(answers.lost.empty())
+      << "ping " << absl::StrJoin(answers.lost, ", ") << " of " << count << " " << answers.log;
 }
 
 }  // namespace eoib::lab

@@ -15,9 +15,9 @@
 
 namespace eoib::lab {
 
-// After each test, checks that the agents conserve frames and the fabric datagrams. All agents and fabricd must be alive, and
-// exit with 0 on SIGTERM (a sanitizer report is a failure): a test that kills one must start it again. Stopped ones are
-// continued first.
+// After each test, checks that the agents conserve frames and the fabric datagrams. All agents and
+// fabricd must be alive, and exit with 0 on SIGTERM (a sanitizer report is a failure): a test that
+// kills one must start it again. Stopped ones are continued first.
 class SwitchTest : public ::testing::Test {
  protected:
   void SetUp() override { ASSERT_EQ(MissingOnThisMachine(), ""); }
@@ -31,11 +31,14 @@ class SwitchTest : public ::testing::Test {
   void StartFabric(const std::vector<PartitionSpec>& partitions);
 
   // Adds a host and starts an agent on it, without waiting.
-  Agent& LaunchAgent(const std::string& host, const AgentSpec& spec = {}, const HostOptions& options = {});
+  Agent& LaunchAgent(const std::string& host, const AgentSpec& spec = {},
+                     const HostOptions& options = {});
   // Adds a host with an agent, and waits until that is ready.
-  Agent& AddAgent(const std::string& host, const AgentSpec& spec = {}, const HostOptions& options = {});
+  Agent& AddAgent(const std::string& host, const AgentSpec& spec = {},
+                  const HostOptions& options = {});
   // The same on hosts h1 to hN, with 10.0.0.N/24 (and fd00::N/64 with IPv6) on v1.
-  std::vector<Agent*> AddNumberedAgents(int count, const AgentSpec& spec = {}, const HostOptions& options = {});
+  std::vector<Agent*> AddNumberedAgents(int count, const AgentSpec& spec = {},
+                                        const HostOptions& options = {});
 
   const std::vector<std::unique_ptr<Agent>>& agents() const { return agents_; }
   // In the order in which they were added, from 1 on.
@@ -52,9 +55,9 @@ class SwitchTest : public ::testing::Test {
 std::string Address(int number);
 std::string Address6(int number);
 
-// Waits until each of these interfaces receives the broadcasts of all others: a join takes effect at the senders a moment
-// after an agent is ready, as in a real subnet; until then their floods do not reach it. None of these frames is under way on
-// return.
+// Waits until each of these interfaces receives the broadcasts of all others: a join takes effect
+// at the senders a moment after an agent is ready, as in a real subnet; until then their floods do
+// not reach it. None of these frames is under way on return.
 struct HostInterface {
   Host* host;
   std::string interface = "v1";
@@ -65,18 +68,24 @@ void WaitUntilAllReceive(const std::vector<Agent*>& agents);
 // Only for the frames of `from`.
 void WaitUntilAllReceive(const HostInterface& from, const std::vector<HostInterface>& places);
 
-// Whether a ping is answered within `limit`. Each request waits `wait` seconds for its answer; the last one may go on longer.
-bool Reaches(Host* from, const std::string& to, absl::Duration limit = kPatience, const std::string& wait = "1");
-// Pings every `interval` seconds with `size` bytes until `count` answers have come or 20 s have passed.
+// Whether a ping is answered within `limit`. Each request waits `wait` seconds for its answer; the
+// last one may go on longer.
+bool Reaches(Host* from, const std::string& to, absl::Duration limit = kPatience,
+             const std::string& wait = "1");
+// Pings every `interval` seconds with `size` bytes until `count` answers have come or 20 s have
+// passed.
 struct PingAnswers {
   int transmitted = 0;
   std::vector<int> lost;  // the numbers, from 1 to `count`, of the requests without an answer
   std::string log;
 };
-PingAnswers Ping(Host* from, const std::string& to, int count, const std::string& interval, int size = 56);
+PingAnswers Ping(Host* from, const std::string& to, int count, const std::string& interval,
+                 int size = 56);
 // The same, and expects that each of the first `count` requests was answered.
-void ExpectPing(Host* from, const std::string& to, int count = 3, const std::string& interval = "0.01", int size = 56);
-// A command line for a ping in the background. It ends after `count` requests, with exit code 0 if one was answered.
+void ExpectPing(Host* from, const std::string& to, int count = 3,
+                const std::string& interval = "0.01", int size = 56);
+// A command line for a ping in the background. It ends after `count` requests, with exit code 0 if
+// one was answered.
 Argv PingCommand(const std::string& to, int count, const std::string& interval);
 // Parses the summary of a ping; fails the test if there is none.
 struct PingCounts {

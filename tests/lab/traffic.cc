@@ -20,7 +20,8 @@ constexpr uint16_t kFirstPort = 7000;
 constexpr int kBurstReceiveBuffer = 8 << 20;  // bytes
 
 absl::Time ArrivalTime(msghdr* message) {
-  for (cmsghdr* header = CMSG_FIRSTHDR(message); header != nullptr; header = CMSG_NXTHDR(message, header)) {
+  for (cmsghdr* header = CMSG_FIRSTHDR(message); header != nullptr;
+       header = CMSG_NXTHDR(message, header)) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_TIMESTAMPNS) continue;
     timespec time;
     std::memcpy(&time, CMSG_DATA(header), sizeof(time));
@@ -33,11 +34,13 @@ absl::Time ArrivalTime(msghdr* message) {
 
 // ---- Stream.
 
-Stream::Stream(Host* from, const std::string& from_address, Host* to, const std::string& to_address, uint16_t port)
+Stream::Stream(Host* from, const std::string& from_address, Host* to, const std::string& to_address,
+               uint16_t port)
     : out_(UdpSocket(from, from_address, 0)), in_(UdpSocket(to, to_address, port)) {
   SetOption(out_.get(), SOL_SOCKET, SO_BROADCAST, int{1}, "set SO_BROADCAST");
   SetOption(in_.get(), SOL_SOCKET, SO_TIMESTAMPNS, int{1}, "set SO_TIMESTAMPNS");
-  // What waits for a worker comes at once, and what this socket drops would look like a loss of the switch.
+  // What waits for a worker comes at once, and what this socket drops would look like a loss of the
+  // switch.
   SetOption(in_.get(), SOL_SOCKET, SO_RCVBUFFORCE, kBurstReceiveBuffer, "set SO_RCVBUFFORCE");
   SetPeer(out_.get(), to_address, port);
 }
@@ -66,14 +69,16 @@ void Stream::ReceiveAll() {
     message.msg_controllen = sizeof(control);
     if (recvmsg(in_.get(), &message, MSG_DONTWAIT) < 0) return;
     absl::MutexLock lock(&mutex_);
-    if (arrived_.empty() || number > arrived_.back().number) arrived_.push_back({number, ArrivalTime(&message)});
+    if (arrived_.empty() || number > arrived_.back().number)
+      arrived_.push_back({number, ArrivalTime(&message)});
   }
 }
 
 std::vector<Stream::Arrival>::const_iterator Stream::FirstSentAt(absl::Time since) const {
-  return std::partition_point(arrived_.begin(), arrived_.end(), [&](const Arrival& arrival) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    return sent_[arrival.number] < since;
-  });
+  return std::partition_point(arrived_.begin(), arrived_.end(),
+                              [&](const Arrival& arrival) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+                                return sent_[arrival.number] < since;
+                              });
 }
 
 size_t Stream::LostSince(absl::Time since) const {
@@ -118,7 +123,8 @@ Traffic::~Traffic() {
   if (thread_.joinable()) thread_.join();
 }
 
-Stream* Traffic::Add(Host* from, const std::string& from_address, Host* to, const std::string& to_address) {
+Stream* Traffic::Add(Host* from, const std::string& from_address, Host* to,
+                     const std::string& to_address) {
   const uint16_t port = static_cast<uint16_t>(kFirstPort + streams_.size());
   streams_.emplace_back(new Stream(from, from_address, to, to_address, port));
   return streams_.back().get();
@@ -148,7 +154,8 @@ absl::Duration Traffic::StallAllowance(absl::Time since) const {
 
 void Traffic::Run() {
   std::vector<pollfd> sockets;
-  for (const std::unique_ptr<Stream>& stream : streams_) sockets.push_back({stream->in_.get(), POLLIN, 0});
+  for (const std::unique_ptr<Stream>& stream : streams_)
+    sockets.push_back({stream->in_.get(), POLLIN, 0});
   absl::Time next = absl::Now();
   while (!stopping()) {
     const absl::Time now = absl::Now();

@@ -1,4 +1,5 @@
-// Traffic: sends numbered datagrams between hosts every few milliseconds and records their arrival times, to measure outages.
+// Traffic: sends numbered datagrams between hosts every few milliseconds and records their arrival
+// times, to measure outages.
 #ifndef EOIB_TESTS_LAB_TRAFFIC_H_
 #define EOIB_TESTS_LAB_TRAFFIC_H_
 
@@ -18,15 +19,16 @@
 
 namespace eoib::lab {
 
-// A UDP stream over IPv4 or IPv6 to another host, or to a broadcast address as received by that host. Times are on absl::Now's
-// clock; arrival times are the kernel's time stamps. Any thread may read; Traffic's thread writes.
+// A UDP stream over IPv4 or IPv6 to another host, or to a broadcast address as received by that
+// host. Times are on absl::Now's clock; arrival times are the kernel's time stamps. Any thread may
+// read; Traffic's thread writes.
 class Stream {
  public:
-  // When forwarding worked again after `since`: the arrival of the first of ten consecutive datagrams sent after it. Nullopt
-  // if there are none so far.
+  // When forwarding worked again after `since`: the arrival of the first of ten consecutive
+  // datagrams sent after it. Nullopt if there are none so far.
   absl::optional<absl::Time> ForwardsSince(absl::Time since) const;
-  // The longest outage after `since`: from the sending of a datagram until it or a later one arrived. Includes loss and delay,
-  // but not late sending by the test.
+  // The longest outage after `since`: from the sending of a datagram until it or a later one
+  // arrived. Includes loss and delay, but not late sending by the test.
   absl::Duration LongestGap(absl::Time since) const;
   // The number of datagrams sent after `since` that have not arrived although a later one has.
   size_t LostSince(absl::Time since) const;
@@ -38,16 +40,19 @@ class Stream {
     absl::Time time;
   };
 
-  Stream(Host* from, const std::string& from_address, Host* to, const std::string& to_address, uint16_t port);
+  Stream(Host* from, const std::string& from_address, Host* to, const std::string& to_address,
+         uint16_t port);
   // The first arrival of a datagram that was sent at `since` or later.
-  std::vector<Arrival>::const_iterator FirstSentAt(absl::Time since) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  std::vector<Arrival>::const_iterator FirstSentAt(absl::Time since) const
+      ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   void SendOne();
   void ReceiveAll();
 
   UniqueFd out_, in_;
   mutable absl::Mutex mutex_;
   std::vector<absl::Time> sent_ ABSL_GUARDED_BY(mutex_);  // by number
-  std::vector<Arrival> arrived_ ABSL_GUARDED_BY(mutex_);  // by increasing number; overtaken datagrams are left out
+  // By increasing number; overtaken datagrams are left out.
+  std::vector<Arrival> arrived_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Sends and receives all streams on one thread, from Start to destruction.
@@ -60,8 +65,9 @@ class Traffic {
   // Before Start. The hosts must have the addresses.
   Stream* Add(Host* from, const std::string& from_address, Host* to, const std::string& to_address);
   void Start();
-  // The longest time after `since` for which the machine did not run our thread: it may not have run the programs under test
-  // either. Capped at kMostAllowance, so that a program that hogs the processors does not widen its own bound.
+  // The longest time after `since` for which the machine did not run our thread: it may not have
+  // run the programs under test either. Capped at kMostAllowance, so that a program that hogs the
+  // processors does not widen its own bound.
   absl::Duration StallAllowance(absl::Time since) const;
   static constexpr absl::Duration kMostAllowance = absl::Milliseconds(200);
 
@@ -74,7 +80,8 @@ class Traffic {
   std::vector<std::unique_ptr<Stream>> streams_;
   mutable absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::vector<std::pair<absl::Time, absl::Duration>> stalls_ ABSL_GUARDED_BY(mutex_);  // end and length
+  // End and length.
+  std::vector<std::pair<absl::Time, absl::Duration>> stalls_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

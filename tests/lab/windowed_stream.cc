@@ -16,13 +16,16 @@ namespace eoib::lab {
 namespace {
 
 constexpr size_t kPayload = 64;
-constexpr int kReceiveBuffer = 8 << 20;  // bytes: what this socket drops would look like a loss of the switch
+// Bytes: what this socket drops would look like a loss of the switch.
+constexpr int kReceiveBuffer = 8 << 20;
 
 }  // namespace
 
-WindowedStream::WindowedStream(Host* from, const std::string& from_address, Host* to, const std::string& to_address,
-                               uint16_t port)
-    : out_(UdpSocket(from, from_address, 0)), in_(UdpSocket(to, to_address, port)), credited_(absl::Now()) {
+WindowedStream::WindowedStream(Host* from, const std::string& from_address, Host* to,
+                               const std::string& to_address, uint16_t port)
+    : out_(UdpSocket(from, from_address, 0)),
+      in_(UdpSocket(to, to_address, port)),
+      credited_(absl::Now()) {
   SetOption(in_.get(), SOL_SOCKET, SO_RCVBUFFORCE, kReceiveBuffer, "set SO_RCVBUFFORCE");
   SetPeer(out_.get(), to_address, port);
   thread_ = std::thread(&WindowedStream::Run, this);
@@ -62,7 +65,8 @@ void WindowedStream::SendSome(absl::Time now) {
     uint8_t payload[kPayload] = {};
     const uint64_t number = sent_.load();
     std::memcpy(payload, &number, sizeof(number));
-    if (send(out_.get(), payload, sizeof(payload), MSG_NOSIGNAL | MSG_DONTWAIT) < 0) return;  // try it again
+    // Try it again.
+    if (send(out_.get(), payload, sizeof(payload), MSG_NOSIGNAL | MSG_DONTWAIT) < 0) return;
     sent_.store(number + 1);
     credit_ = std::max(credit_ - 1, 0.0);
   }
@@ -70,7 +74,8 @@ void WindowedStream::SendSome(absl::Time now) {
 
 void WindowedStream::ReceiveAll() {
   uint64_t number;
-  while (recv(in_.get(), &number, sizeof(number), MSG_DONTWAIT | MSG_TRUNC) >= static_cast<ssize_t>(sizeof(number))) {
+  while (recv(in_.get(), &number, sizeof(number), MSG_DONTWAIT | MSG_TRUNC) >=
+         static_cast<ssize_t>(sizeof(number))) {
     if (number < next_.load()) continue;  // it was overtaken, and counts as lost
     lost_.fetch_add(number - next_.load());
     received_.fetch_add(1);

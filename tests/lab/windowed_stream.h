@@ -1,8 +1,8 @@
-// WindowedStream: small datagrams from one host to another, at a rate or as fast as they arrive, to load a vPort with a known
-// part of what it can forward.
+// WindowedStream: small datagrams from one host to another, at a rate or as fast as they arrive, to
+// load a vPort with a known part of what it can forward.
 //
-// Only so many datagrams are under way as fit the queues on the way. So a busy machine slows the stream down and loses nothing,
-// and every loss is the switch's.
+// Not more datagrams are under way than fit the queues on the way. So a busy machine slows the
+// stream down and loses nothing, and every loss is the switch's.
 #ifndef EOIB_TESTS_LAB_WINDOWED_STREAM_H_
 #define EOIB_TESTS_LAB_WINDOWED_STREAM_H_
 
@@ -24,7 +24,8 @@ class WindowedStream {
   static constexpr uint64_t kWindow = 256;
 
   // A UDP stream between two addresses. The hosts must have them, and `port` is free.
-  WindowedStream(Host* from, const std::string& from_address, Host* to, const std::string& to_address, uint16_t port);
+  WindowedStream(Host* from, const std::string& from_address, Host* to,
+                 const std::string& to_address, uint16_t port);
   ~WindowedStream();
   WindowedStream(const WindowedStream&) = delete;
   WindowedStream& operator=(const WindowedStream&) = delete;
@@ -34,7 +35,8 @@ class WindowedStream {
   uint64_t received() const { return received_.load(); }
   // Datagrams that have not arrived although a later one has.
   uint64_t lost() const { return lost_.load(); }
-  // Waits until it has received `count` more. Returns the rate; fails the test if they do not come in time.
+  // Waits until it has received `count` more. Returns the rate; fails the test if they do not come
+  // in time.
   double Measure(uint64_t count);
   // Sends no more, and waits until the last one has arrived. Fails the test if it does not.
   void Drain();
@@ -48,7 +50,8 @@ class WindowedStream {
   UniqueFd out_, in_;
   std::atomic<double> rate_{0};  // 0: no limit
   std::atomic<bool> draining_{false}, stopping_{false};
-  std::atomic<uint64_t> sent_{0}, received_{0}, lost_{0}, next_{0};  // next_: the number behind the last that arrived
+  // next_: the number behind the last that arrived.
+  std::atomic<uint64_t> sent_{0}, received_{0}, lost_{0}, next_{0};
   // For the rate: what may be sent, up to a window.
   double credit_ = 0;
   absl::Time credited_;

@@ -1,5 +1,5 @@
-// Captures of an HCA port, checked with tshark: all fields from the LRH to the payload are as sent. On real verbs the agent
-// rebuilds the headers, and the test checks the fields that it can know.
+// Captures of an HCA port, checked with tshark: all fields from the LRH to the payload are as sent.
+// On real verbs the agent rebuilds the headers, and the test checks the fields that it can know.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -32,7 +32,8 @@ const MacAddr kB = MacAddr::FromUint64(0x02'aa'00'00'00'02);
 const Ipv4 kIpA = Ip4("10.9.0.1");
 const Ipv4 kIpB = Ip4("10.9.0.2");
 
-// One record of a capture: tshark's field names and values. Several values of a field are separated by commas.
+// One record of a capture: tshark's field names and values. Several values of a field are separated
+// by commas.
 using Packet = std::map<std::string, std::string>;
 
 const std::vector<std::string> kFields = {"frame.protocols",
@@ -96,12 +97,15 @@ const std::vector<std::string> kFields = {"frame.protocols",
                                           "tcp.len",
                                           "data.data"};
 
-std::vector<std::string> Lines(const std::string& text) { return absl::StrSplit(text, '\n', absl::SkipEmpty()); }
+std::vector<std::string> Lines(const std::string& text) {
+  return absl::StrSplit(text, '\n', absl::SkipEmpty());
+}
 
 // A number as tshark prints it, in decimal or hexadecimal.
 uint64_t Number(const std::string& text) {
   uint64_t value = 0;
-  const bool is_number = absl::StartsWith(text, "0x") ? absl::SimpleHexAtoi(text, &value) : absl::SimpleAtoi(text, &value);
+  const bool is_number = absl::StartsWith(text, "0x") ? absl::SimpleHexAtoi(text, &value)
+                                                      : absl::SimpleAtoi(text, &value);
   EXPECT_TRUE(is_number) << '"' << text << "\" is no number";
   return value;
 }
@@ -170,10 +174,12 @@ class CaptureTest : public SwitchTest {
     const RunResult result = agent.host()->Run(argv);
     EXPECT_TRUE(result.ok()) << result.ToString();
     for (const std::string& line : Lines(result.out)) {
-      const std::vector<std::string> values = absl::StrSplit(line, absl::MaxSplits(';', kFields.size() - 1));
+      const std::vector<std::string> values =
+          absl::StrSplit(line, absl::MaxSplits(';', kFields.size() - 1));
       EXPECT_EQ(values.size(), kFields.size()) << line;
       Packet& record = records.emplace_back();
-      for (size_t i = 0; i < kFields.size(); ++i) record[kFields[i]] = i < values.size() ? values[i] : "";
+      for (size_t i = 0; i < kFields.size(); ++i)
+        record[kFields[i]] = i < values.size() ? values[i] : "";
     }
     return records;
   }
@@ -196,10 +202,12 @@ class CaptureTest : public SwitchTest {
     return sent[0];
   }
 
-  // Checks the InfiniBand headers of a datagram from h1 that carries an Ethernet frame of `frame_length` bytes.
+  // Checks the InfiniBand headers of a datagram from h1 that carries an Ethernet frame of
+  // `frame_length` bytes.
   void ExpectHeaders(Packet packet, bool flood, size_t frame_length) {
     EXPECT_EQ(Number(packet["erf.types.type"]), 21u);
-    EXPECT_EQ(Number(packet["erf.flags.cap"]), IsSoft() ? 0u : 1u) << "0: as on the cable, 1: rebuilt";
+    EXPECT_EQ(Number(packet["erf.flags.cap"]), IsSoft() ? 0u : 1u)
+        << "0: as on the cable, 1: rebuilt";
     if (!IsSoft()) {
       EXPECT_EQ(Number(packet["infiniband.bth.psn"]), 0u) << "unknown to the agent";
     }
@@ -208,7 +216,8 @@ class CaptureTest : public SwitchTest {
     }
     EXPECT_EQ(Number(packet["infiniband.lrh.lnh"]), 3u) << "a GRH follows";
     EXPECT_EQ(Number(packet["infiniband.lrh.slid"]), Number(one_->Lid()));
-    EXPECT_EQ(Number(packet["infiniband.lrh.dlid"]), Number(flood ? one_->Shown("MLID ") : two_->Lid()));
+    EXPECT_EQ(Number(packet["infiniband.lrh.dlid"]),
+              Number(flood ? one_->Shown("MLID ") : two_->Lid()));
     EXPECT_EQ(Number(packet["infiniband.grh.ipver"]), 6u);
     EXPECT_EQ(Number(packet["infiniband.grh.nxthdr"]), 0x1bu);
     EXPECT_EQ(Ip6(packet["infiniband.grh.sgid"]), Ip6(one_->Shown(", GID ")));
@@ -216,7 +225,8 @@ class CaptureTest : public SwitchTest {
               flood ? Ip6("ff12:e01b:8001:ffff:ffff:ffff:0000:0000") : Ip6(two_->Shown(", GID ")));
     EXPECT_EQ(Number(packet["infiniband.bth.opcode"]), 0x64u) << "UD send only";
     EXPECT_EQ(Number(packet["infiniband.bth.p_key"]), 0x8001u);
-    EXPECT_EQ(Number(packet["infiniband.bth.destqp"]), flood ? 0xffffffu : Number(two_->Shown("QPN ")));
+    EXPECT_EQ(Number(packet["infiniband.bth.destqp"]),
+              flood ? 0xffffffu : Number(two_->Shown("QPN ")));
     EXPECT_EQ(Number(packet["infiniband.deth.q_key"]), 0x80008001u);
     EXPECT_EQ(Number(packet["infiniband.deth.srcqp"]), Number(one_->Shown("QPN ")));
     EXPECT_EQ(Number(packet["infiniband.eoib.version"]), 0u);
@@ -224,7 +234,8 @@ class CaptureTest : public SwitchTest {
     for (const char* field : {"tcp_chk", "ip_chk", "fcs", "ms", "ip_seg_offset", "ip_seg_id"}) {
       EXPECT_EQ(Number(packet[absl::StrCat("infiniband.eoib.", field)]), 0u) << field;
     }
-    // BTH 12, DETH 8, EoIB 4, frame, pad to four bytes, ICRC 4. pktlen also counts LRH 8 and GRH 40, in 4-byte words.
+    // BTH 12, DETH 8, EoIB 4, frame, pad to four bytes, ICRC 4. pktlen also counts LRH 8 and GRH
+    // 40, in 4-byte words.
     const size_t pad = (4 - frame_length % 4) % 4;
     const size_t behind_grh = 12 + 8 + 4 + frame_length + pad + 4;
     EXPECT_EQ(Number(packet["infiniband.bth.padcnt"]), pad);
@@ -232,8 +243,8 @@ class CaptureTest : public SwitchTest {
     EXPECT_EQ(Number(packet["infiniband.lrh.pktlen"]), (8 + 40 + behind_grh) / 4);
   }
 
-  // Checks with tshark, and with our parser, which verifies the CRCs. A capture of rebuilt packets begins with a comment
-  // record.
+  // Checks with tshark, and with our parser, which verifies the CRCs. A capture of rebuilt packets
+  // begins with a comment record.
   void ExpectNothingMalformed() {
     for (Agent* agent : {one_, two_}) {
       SCOPED_TRACE(agent->host()->name());
@@ -242,11 +253,14 @@ class CaptureTest : public SwitchTest {
       ASSERT_EQ(raw.size(), records.size());
       for (size_t i = 0; i < records.size(); ++i) {
         const Packet& record = records[i];
-        for (const char* trouble : {"_ws.malformed", "_ws.short", "_ws.unreassembled"}) EXPECT_EQ(record.at(trouble), "");
-        EXPECT_FALSE(Has(record, "_ws.expert.severity", kExpertError)) << record.at("_ws.expert.message");
+        for (const char* trouble : {"_ws.malformed", "_ws.short", "_ws.unreassembled"})
+          EXPECT_EQ(record.at(trouble), "");
+        EXPECT_FALSE(Has(record, "_ws.expert.severity", kExpertError))
+            << record.at("_ws.expert.message");
         if (!IsSoft() && i == 0) {
           EXPECT_EQ(Number(record.at("erf.types.type")), 27u);
-          EXPECT_THAT(record.at("erf.meta.section_interface.comment"), HasSubstr("headers are rebuilt"));
+          EXPECT_THAT(record.at("erf.meta.section_interface.comment"),
+                      HasSubstr("headers are rebuilt"));
           continue;
         }
         UdView view;
@@ -255,7 +269,8 @@ class CaptureTest : public SwitchTest {
         ASSERT_EQ(DecodeEoibHeader(view.payload, &header), DropReason::kNone);
         // tshark shows the content of segments as data.
         EXPECT_THAT(record.at("frame.protocols"),
-                    HasSubstr(absl::StrCat("erf:infiniband:infiniband.eoib:", header.extension ? "data" : "eth")));
+                    HasSubstr(absl::StrCat("erf:infiniband:infiniband.eoib:",
+                                           header.extension ? "data" : "eth")));
       }
     }
   }
@@ -273,7 +288,8 @@ class CaptureTest : public SwitchTest {
 };
 
 TEST_F(CaptureTest, EveryFieldMatchesTheSentFrame) {
-  const Bytes payload = {0xde, 0xad, 0xbe, 0xef, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19};
+  const Bytes payload = {0xde, 0xad, 0xbe, 0xef, 1,  2,  3,  4,  5,  6,  7, 8,
+                         9,    10,   11,   12,   13, 14, 15, 16, 17, 18, 19};
   const Flow4 flow = {kB, kA, kIpA, kIpB};
   const Bytes arp = ArpRequest(kA, kIpA, kIpB);
   const Bytes echo = IcmpEchoRequest(flow, 0x1234, 7, payload);
@@ -297,7 +313,8 @@ TEST_F(CaptureTest, EveryFieldMatchesTheSentFrame) {
   EXPECT_EQ(packet["arp.dst.proto_ipv4"], "10.9.0.2");
 
   packet = Only(With("icmp.ident", 0x1234));
-  EXPECT_THAT(packet["frame.protocols"], HasSubstr("infiniband:infiniband.eoib:eth:ethertype:ip:icmp:data"));
+  EXPECT_THAT(packet["frame.protocols"],
+              HasSubstr("infiniband:infiniband.eoib:eth:ethertype:ip:icmp:data"));
   ExpectHeaders(packet, /*flood=*/false, echo.size());
   EXPECT_EQ(packet["eth.dst"], kB.ToString());
   EXPECT_EQ(packet["ip.src"], "10.9.0.1");
@@ -307,13 +324,15 @@ TEST_F(CaptureTest, EveryFieldMatchesTheSentFrame) {
   EXPECT_EQ(packet["data.data"], absl::StrReplaceAll(Hex(payload), {{" ", ""}, {"\n", ""}}));
 
   packet = Only(With("udp.dstport", 40404));
-  EXPECT_THAT(packet["frame.protocols"], HasSubstr("infiniband:infiniband.eoib:eth:ethertype:ip:udp:data"));
+  EXPECT_THAT(packet["frame.protocols"],
+              HasSubstr("infiniband:infiniband.eoib:eth:ethertype:ip:udp:data"));
   ExpectHeaders(packet, /*flood=*/false, udp.size());
   EXPECT_EQ(Number(packet["udp.srcport"]), 4001u);
   EXPECT_EQ(Number(packet["udp.length"]), 8 + payload.size());
 
   packet = Only(With("icmp.ident", 0x4321));
-  EXPECT_THAT(packet["frame.protocols"], HasSubstr("infiniband:infiniband.eoib:eth:ethertype:vlan:ethertype:ip:icmp:data"));
+  EXPECT_THAT(packet["frame.protocols"],
+              HasSubstr("infiniband:infiniband.eoib:eth:ethertype:vlan:ethertype:ip:icmp:data"));
   EXPECT_EQ(Number(packet["vlan.id"]), 100u);
   EXPECT_EQ(Number(packet["vlan.priority"]), 5u);
   EXPECT_EQ(Number(packet["vlan.etype"]), 0x0800u);
@@ -333,12 +352,14 @@ TEST_F(SoftCaptureTest, PacketSequenceNumbersAreInOrder) {
   const std::vector<Packet> packets = Packets(*one_, With("infiniband.deth.srcqp", qpn));
   ASSERT_GE(packets.size(), 5u);
   for (size_t i = 1; i < packets.size(); ++i) {
-    EXPECT_EQ(Number(packets[i].at("infiniband.bth.psn")), Number(packets[i - 1].at("infiniband.bth.psn")) + 1);
+    EXPECT_EQ(Number(packets[i].at("infiniband.bth.psn")),
+              Number(packets[i - 1].at("infiniband.bth.psn")) + 1);
   }
 }
 
 TEST_F(CaptureTest, FramesMatchByteForByte) {
-  // Padding, odd lengths, and the largest frame of the VES.
+  // Padding, odd lengths, and the largest frame of the VES without its tag.
+  one_->host()->MustIp("link set v1 mtu 4074");
   std::vector<Bytes> frames;
   for (size_t length : {18, 59, 60, 61, 62, 63, 64, 1000, 4085, 4088}) {
     frames.push_back(TestFrame(kB, kA, static_cast<uint32_t>(length), length));
@@ -357,8 +378,10 @@ TEST_F(CaptureTest, FramesMatchByteForByte) {
       const Bytes padded = Padded(frames[i]);
       const Bytes behind_type(padded.begin() + 14, padded.end());
       Packet packet = packets[i];
-      EXPECT_TRUE(absl::StartsWith(packet["data.data"], absl::StrReplaceAll(Hex(behind_type), {{" ", ""}, {"\n", ""}})))
-          << frames[i].size() << " bytes on " << agent->host()->name() << ": " << packet["data.data"];
+      EXPECT_TRUE(absl::StartsWith(packet["data.data"],
+                                   absl::StrReplaceAll(Hex(behind_type), {{" ", ""}, {"\n", ""}})))
+          << frames[i].size() << " bytes on " << agent->host()->name() << ": "
+          << packet["data.data"];
     }
   }
 }
@@ -373,7 +396,8 @@ TEST_F(CaptureTest, KernelTrafficIsDecodedCompletely) {
     // ping sends further requests if an answer is late.
     EXPECT_GE(Packets(*agent, With("icmp.type", 8)).size(), 20u) << agent->host()->name();
     EXPECT_GE(Packets(*agent, With("icmp.type", 0)).size(), 20u) << agent->host()->name();
-    EXPECT_GE(Packets(*agent, [](const Packet& p) { return p.at("arp.opcode") != ""; }).size(), 2u) << agent->host()->name();
+    EXPECT_GE(Packets(*agent, [](const Packet& p) { return p.at("arp.opcode") != ""; }).size(), 2u)
+        << agent->host()->name();
   }
 }
 
@@ -394,36 +418,43 @@ TEST_F(CaptureTest, MessagesOfAgentsAreDecodedAsEthernetFrames) {
   ExpectNothingMalformed();
   const std::string mac = absl::StrReplaceAll(station.ToString(), {{":", ""}});
   const Packet packet = Only([&](const Packet& p) {
-    return Has(p, "eth.type", 0x88b5) && absl::StrContains(p.at("data.data"), mac) && Has(p, "infiniband.bth.destqp", 0xffffff);
+    return Has(p, "eth.type", 0x88b5) && absl::StrContains(p.at("data.data"), mac) &&
+           Has(p, "infiniband.bth.destqp", 0xffffff);
   });
-  EXPECT_THAT(packet.at("frame.protocols"), testing::EndsWith(":infiniband:infiniband.eoib:eth:ethertype:data"));
+  EXPECT_THAT(packet.at("frame.protocols"),
+              testing::EndsWith(":infiniband:infiniband.eoib:eth:ethertype:data"));
   EXPECT_EQ(packet.at("eth.dst"), "03:00:00:00:88:b5");
   EXPECT_EQ(Number(packet.at("infiniband.deth.srcqp")), Number(one_->Shown("QPN ")));
   EXPECT_EQ(Ip6(packet.at("infiniband.grh.sgid")), Ip6(one_->Shown(", GID ")));
-  EXPECT_TRUE(absl::StartsWith(packet.at("data.data"), "0101")) << "version 1, Announce: " << packet.at("data.data");
+  EXPECT_TRUE(absl::StartsWith(packet.at("data.data"), "0101"))
+      << "version 1, Announce: " << packet.at("data.data");
 }
 
 // For a packet with an unfinished checksum the header says "TCP ok" or "UDP ok".
 TEST_F(CaptureTest, HeaderShowsVouchedChecksums) {
   ExpectPing(one_->host(), Address(2));
-  one_->host()->MustRun({"ethtool", "-K", "v1", "tso", "off"});  // tshark does not look into segments
+  // Tshark does not look into segments.
+  one_->host()->MustRun({"ethtool", "-K", "v1", "tso", "off"});
   StartCaptures();
   UniqueFd listener = TcpListener(two_->host(), Address(2), 40400);
   UniqueFd client = TcpConnect(one_->host(), Address(2), 40400);
   ASSERT_TRUE(client.valid());
   UniqueFd server = TcpAccept(listener.get());
   ASSERT_EQ(TcpTransfer(client.get(), server.get(), 100'000), "");
-  UniqueFd receiver = UdpSocket(two_->host(), Address(2), 40401), sender = UdpSocket(one_->host(), Address(1), 0);
+  UniqueFd receiver = UdpSocket(two_->host(), Address(2), 40401),
+           sender = UdpSocket(one_->host(), Address(1), 0);
   SendUdp(sender.get(), Address(2), 40401, {'h', 'e', 'l', 'l', 'o'});
   ASSERT_TRUE(ReceiveUdp(receiver.get()).has_value());
   StopCaptures();
   ExpectNothingMalformed();
-  const std::vector<Packet> segments =
-      Packets(*one_, [](const Packet& p) { return Has(p, "tcp.dstport", 40400) && Number(p.at("tcp.len")) > 0; });
+  const std::vector<Packet> segments = Packets(*one_, [](const Packet& p) {
+    return Has(p, "tcp.dstport", 40400) && Number(p.at("tcp.len")) > 0;
+  });
   EXPECT_GE(segments.size(), 20u);
   for (Packet packet : segments) EXPECT_EQ(Number(packet["infiniband.eoib.tcp_chk"]), 1u);
-  std::vector<Packet> datagrams =
-      Packets(*one_, [](const Packet& p) { return Has(p, "udp.dstport", 40401) && p.at("icmp.type") == ""; });
+  std::vector<Packet> datagrams = Packets(*one_, [](const Packet& p) {
+    return Has(p, "udp.dstport", 40401) && p.at("icmp.type") == "";
+  });
   ASSERT_EQ(datagrams.size(), 1u);
   EXPECT_EQ(Number(datagrams[0]["infiniband.eoib.tcp_chk"]), 2u);
 }
@@ -441,8 +472,10 @@ TEST_F(AlternativeHeaderCaptureTest, CaptureContainsAlternativeHeader) {
   a_->Send(frame);
   ASSERT_TRUE(b_->WaitFor(ExactlyFrame(frame)));
   StopCaptures();
-  const std::string hex = absl::StrCat("89190000", absl::StrReplaceAll(Hex(frame), {{" ", ""}, {"\n", ""}}));
-  const Packet packet = Only([&hex](const Packet& p) { return absl::StrContains(p.at("data.data"), hex); });
+  const std::string hex =
+      absl::StrCat("89190000", absl::StrReplaceAll(Hex(frame), {{" ", ""}, {"\n", ""}}));
+  const Packet packet =
+      Only([&hex](const Packet& p) { return absl::StrContains(p.at("data.data"), hex); });
   EXPECT_TRUE(absl::StartsWith(packet.at("data.data"), hex));
 }
 
@@ -473,10 +506,13 @@ class FullDisk {
  public:
   FullDisk(Host* host, const std::string& directory) : directory_(directory) {
     EXPECT_EQ(mkdir(directory.c_str(), 0700), 0);
-    process_ = host->Start({"unshare", "--mount", "sh", "-ec",
-                            absl::StrCat("mount -t tmpfs -o size=4k none ", directory, "; head -c 4096 /dev/zero >", directory,
-                                         "/filler; echo full; exec sleep 1000")});
-    EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(process_->Log(), "full\n"); })) << process_->Log();
+    process_ = host->Start(
+        {"unshare", "--mount", "sh", "-ec",
+         absl::StrCat("mount -t tmpfs -o size=4k none ", directory, "; head -c 4096 /dev/zero >",
+                      directory, "/filler; echo full; exec sleep 1000")});
+    EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
+      return absl::StrContains(process_->Log(), "full\n");
+    })) << process_->Log();
   }
   std::string Path(const std::string& name) const {
     return absl::StrCat("/proc/", process_->pid(), "/root", directory_, "/", name);
@@ -491,11 +527,13 @@ TEST_F(CaptureTest, FullDiskIsReportedAndHarmless) {
   const FullDisk disk(one_->host(), lab().Path("full"));
   const std::string path = disk.Path("x.erf");
   one_->MustCtl({"capture", "start", path});
-  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(one_->MustCtl({"show"}), "No space left"); }));
+  ASSERT_TRUE(EventuallyTrue(
+      kPatience, [&] { return absl::StrContains(one_->MustCtl({"show"}), "No space left"); }));
   ExpectPing(one_->host(), Address(2));
   const RunResult result = one_->Ctl({"capture", "stop"});
   EXPECT_FALSE(result.ok());
-  EXPECT_THAT(result.out + result.err, HasSubstr(absl::StrCat("write capture ", path, ": No space left on device")));
+  EXPECT_THAT(result.out + result.err,
+              HasSubstr(absl::StrCat("write capture ", path, ": No space left on device")));
   EXPECT_THAT(one_->MustCtl({"show"}), ::testing::Not(HasSubstr(path)));
 }
 
@@ -509,40 +547,47 @@ TEST_F(SoftCaptureTest, FilterSnapLengthAndLimitApply) {
   }
   EXPECT_THAT(one_->MustCtl({"capture", "stop"}), HasSubstr("stopped: 1 packets, 0 missed"));
   // tshark looks into whole packets only; it decodes the InfiniBand headers of this one.
-  const RunResult shown = RunOnMachine(
-      {"tshark", "-n", "-r", path, "-T", "fields", "-e", "infiniband.bth.p_key", "-e", "frame.cap_len", "-e", "frame.len"});
+  const RunResult shown =
+      RunOnMachine({"tshark", "-n", "-r", path, "-T", "fields", "-e", "infiniband.bth.p_key", "-e",
+                    "frame.cap_len", "-e", "frame.len"});
   // LRH, GRH, BTH, DETH and EoIB header: 72 bytes; the tagged frame: 1004; ICRC and VCRC: 6.
   EXPECT_EQ(shown.out, "32769\t128\t1082\n") << shown.ToString();
 
   const std::string limited = lab().Path("limited.erf");
   one_->MustCtl({"capture", "start", limited, "limit=4k"});
   for (uint32_t i = 0; i < 10; ++i) a_->Send(TestFrame(kB, kA, i, 1000));
-  EXPECT_TRUE(EventuallyTrue(
-      kPatience, [&] { return absl::StrContains(one_->MustCtl({"show"}), "ended: its file has reached the limit"); }));
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
+    return absl::StrContains(one_->MustCtl({"show"}), "ended: its file has reached the limit");
+  }));
   one_->MustCtl({"capture", "stop"});
   EXPECT_LE(ReadFile(limited).size(), 4096u);
 }
 
 TEST_F(SoftCaptureTest, VPortSelectsItsFrames) {
   const std::string path = lab().Path("vport.erf");
-  EXPECT_THAT(one_->Ctl({"capture", "start", path, "vport=v9"}).err, HasSubstr("no vPort \"v9\"; there is: v1"));
+  EXPECT_THAT(one_->Ctl({"capture", "start", path, "vport=v9"}).err,
+              HasSubstr("no vPort \"v9\"; there is: v1"));
   ExpectPing(one_->host(), Address(2));
   one_->MustCtl({"capture", "start", path, "vport=v1"});
   ExpectPing(one_->host(), Address(2));
   one_->MustCtl({"capture", "stop"});
-  const RunResult shown = RunOnMachine({"tshark", "-n", "-r", path, "-T", "fields", "-e", "icmp.type"});
+  const RunResult shown =
+      RunOnMachine({"tshark", "-n", "-r", path, "-T", "fields", "-e", "icmp.type"});
   EXPECT_THAT(shown.out, HasSubstr("8\n")) << shown.ToString();
   EXPECT_THAT(shown.out, HasSubstr("0\n")) << shown.ToString();
 }
 
-// eoibctl writes to a pipe into tshark, which ends after some packets; then eoibctl ends the capture.
+// eoibctl writes to a pipe into tshark, which ends after some packets; then eoibctl ends the
+// capture.
 TEST_F(SoftCaptureTest, StandardOutputGoesIntoTshark) {
   const std::string log = lab().Path("tshark.log");
-  const auto pipeline =
-      one_->host()->Start({"bash", "-c",
-                           absl::StrCat(Binary("eoibctl"), " -t ", one_->ctl_path(), " capture start - mac=", kA.ToString(),
-                                        " | tshark -n -l -r - -c 3 -T fields -e eth.src -e eth.dst >", log)});
-  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(one_->MustCtl({"show"}), "capture to "); }));
+  const auto pipeline = one_->host()->Start(
+      {"bash", "-c",
+       absl::StrCat(Binary("eoibctl"), " -t ", one_->ctl_path(),
+                    " capture start - mac=", kA.ToString(),
+                    " | tshark -n -l -r - -c 3 -T fields -e eth.src -e eth.dst >", log)});
+  ASSERT_TRUE(EventuallyTrue(
+      kPatience, [&] { return absl::StrContains(one_->MustCtl({"show"}), "capture to "); }));
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
     a_->Send(TestFrame(kB, kA, 1));
     return !pipeline->Alive();
@@ -552,18 +597,32 @@ TEST_F(SoftCaptureTest, StandardOutputGoesIntoTshark) {
   EXPECT_THAT(one_->MustCtl({"show"}), ::testing::Not(HasSubstr("capture to ")));
 }
 
+TEST_F(SoftCaptureTest, FullStandardOutputEndsTheCapture) {
+  const RunResult result = one_->host()->Run(
+      {"sh", "-c",
+       absl::StrCat(Binary("eoibctl"), " -t ", one_->ctl_path(), " capture start - >/dev/full")});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err,
+              HasSubstr("eoibctl: write to standard output: it failed; is the disk full?"));
+  EXPECT_THAT(one_->MustCtl({"show"}), ::testing::Not(HasSubstr("capture to ")));
+}
+
 // The reader is stopped, with a pipe that is full: frames go on, and packets are missed.
 TEST_F(SoftCaptureTest, StoppedReaderOfStandardOutputIsHarmless) {
   const auto pipeline = one_->host()->Start(
-      {"bash", "-c", absl::StrCat(Binary("eoibctl"), " -t ", one_->ctl_path(), " capture start - | sleep 1000")});
-  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(one_->MustCtl({"show"}), "capture to "); }));
+      {"bash", "-c",
+       absl::StrCat(Binary("eoibctl"), " -t ", one_->ctl_path(), " capture start - | sleep 1000")});
+  ASSERT_TRUE(EventuallyTrue(
+      kPatience, [&] { return absl::StrContains(one_->MustCtl({"show"}), "capture to "); }));
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
     ExpectPing(one_->host(), Address(2), 200, "0.001", 4000);
     return !absl::StrContains(one_->MustCtl({"show"}), " 0 missed");
   }));
   pipeline->Kill(SIGTERM);
   const std::string rundir = one_->ctl_path().substr(0, one_->ctl_path().rfind('/'));
-  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return one_->Ctl({"capture", "stop"}).exit_code == 2; }));
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
+    return one_->Ctl({"capture", "stop"}).exit_code == 2;
+  }));
   EXPECT_FALSE(absl::StrContains(one_->host()->MustRun({"ls", rundir}), "capture."));
 }
 

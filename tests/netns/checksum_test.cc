@@ -1,5 +1,5 @@
-// Checksum offload: a packet with an unfinished checksum is accepted by the receiver, and also behind a router. A wrong
-// checksum stays wrong.
+// Checksum offload: a packet with an unfinished checksum is accepted by the receiver, and also
+// behind a router. A wrong checksum stays wrong.
 #include <sys/socket.h>
 
 #include "gmock/gmock.h"
@@ -22,14 +22,16 @@ Bytes Payload(size_t size) {
 
 bool IsTcpOrUdp(const Bytes& frame) {
   if (frame.size() < 34) return false;
-  const uint8_t protocol = OfEtherType(0x0800)(frame) ? frame[23] : OfEtherType(0x86dd)(frame) ? frame[20] : 0;
+  const uint8_t protocol = OfEtherType(0x0800)(frame)   ? frame[23]
+                           : OfEtherType(0x86dd)(frame) ? frame[20]
+                                                        : 0;
   return protocol == 6 || protocol == 17;
 }
 
 // The sum of the kernel's counters of wrong checksums.
 uint64_t ChecksumErrorsOf(Host* host) {
-  return host->Counter("Udp", "InCsumErrors") + host->Counter("Tcp", "InCsumErrors") + host->Counter("", "Udp6InCsumErrors") +
-         host->Counter("Icmp", "InCsumErrors");
+  return host->Counter("Udp", "InCsumErrors") + host->Counter("Tcp", "InCsumErrors") +
+         host->Counter("", "Udp6InCsumErrors") + host->Counter("Icmp", "InCsumErrors");
 }
 
 class ChecksumTest : public SwitchTest {
@@ -55,7 +57,8 @@ TEST_F(ChecksumTest, ChecksumOffloadIsOfferedAndAgentVouches) {
   EXPECT_EQ(ReceiveUdp(receiver.get()), absl::optional<Bytes>(Payload(100)));
   EXPECT_EQ(one_->Stat("checksums_vouched"), vouched + 1);
   EXPECT_TRUE(arrival.WaitFor(OfEtherType(0x0800)));
-  EXPECT_GE(arrival.unfinished_checksums(), 1u) << "the receiving interface must be told to complete it";
+  EXPECT_GE(arrival.unfinished_checksums(), 1u)
+      << "the receiving interface must be told to complete it";
 }
 
 TEST_F(ChecksumTest, ReceiversAcceptUdpOfEverySizeAndFamily) {
@@ -66,9 +69,11 @@ TEST_F(ChecksumTest, ReceiversAcceptUdpOfEverySizeAndFamily) {
     UniqueFd receiver = UdpSocket(two_->host(), to, 4000);
     UniqueFd sender = UdpSocket(one_->host(), from, 0);
     // Odd lengths, padded frames, full frames, fragments.
-    for (size_t size : {0, 1, 2, 3, 5, 17, 18, 19, 20, 63, 100, 1471, 4025, 4026, 4045, 4046, 9001}) {
+    for (size_t size :
+         {0, 1, 2, 3, 5, 17, 18, 19, 20, 63, 100, 1471, 4025, 4026, 4045, 4046, 9001}) {
       SendUdp(sender.get(), to, 4000, Payload(size));
-      EXPECT_EQ(ReceiveUdp(receiver.get()), absl::optional<Bytes>(Payload(size))) << size << " bytes to " << to;
+      EXPECT_EQ(ReceiveUdp(receiver.get()), absl::optional<Bytes>(Payload(size)))
+          << size << " bytes to " << to;
     }
   }
   EXPECT_EQ(ChecksumErrorsOf(two_->host()), errors);
@@ -96,7 +101,8 @@ TEST_F(ChecksumTest, ReceiversAcceptTcp) {
   EXPECT_EQ(ChecksumErrorsOf(one_->host()) + ChecksumErrorsOf(two_->host()), 0u);
 }
 
-// The second host routes to a third over a veth pair without checksum offload, so packets there must have complete checksums.
+// The second host routes to a third over a veth pair without checksum offload, so packets there
+// must have complete checksums.
 class RouterTest : public ChecksumTest {
  protected:
   void SetUp() override {
@@ -104,7 +110,7 @@ class RouterTest : public ChecksumTest {
     AddTwo();
     behind_ = lab().AddHost("behind", {.ipv6 = true});
     Host* router = two_->host();
-    router->AddVeth("r0", behind_, "e0", 4074);
+    router->AddVeth("r0", behind_, "e0", 4070);
     router->MustRun({"ethtool", "-K", "r0", "tx", "off"});
     behind_->MustRun({"ethtool", "-K", "e0", "gro", "off"});
     router->Sysctl("ipv4/ip_forward", "1");
@@ -143,7 +149,8 @@ TEST_F(RouterTest, UdpLeavesRouterWithCompleteChecksum) {
     UniqueFd sender = UdpSocket(one_->host(), from, 0);
     for (size_t size : {0, 1, 19, 100, 1471, 4026}) {
       SendUdp(sender.get(), to, 4000, Payload(size));
-      EXPECT_EQ(ReceiveUdp(receiver.get()), absl::optional<Bytes>(Payload(size))) << size << " bytes to " << to;
+      EXPECT_EQ(ReceiveUdp(receiver.get()), absl::optional<Bytes>(Payload(size)))
+          << size << " bytes to " << to;
     }
   }
   EXPECT_GT(one_->Stat("checksums_vouched"), 0u);
@@ -162,7 +169,8 @@ TEST_F(RouterTest, TcpLeavesRouterWithCompleteChecksum) {
   ExpectOnlyFinishedChecksums();
 }
 
-// Agents of one VES may send different headers. With the alternative header a frame carries complete checksums.
+// Agents of one VES may send different headers. With the alternative header a frame carries
+// complete checksums.
 TEST_F(ChecksumTest, AgentsWithDifferentHeadersExchangeTcpAndUdp) {
   StartFabric({{0x8001, {"ALL"}}, {0x8002, {"ALL"}}});
   AgentSpec eoib, xve;
@@ -184,12 +192,15 @@ TEST_F(ChecksumTest, AgentsWithDifferentHeadersExchangeTcpAndUdp) {
     UniqueFd server = TcpAccept(listener.get());
     EXPECT_EQ(TcpTransfer(client.get(), server.get(), 1 << 20), "");
     EXPECT_EQ(TcpTransfer(server.get(), client.get(), 1 << 20), "");
-    UniqueFd there = UdpSocket(two_->host(), net + "2", 4000), here = UdpSocket(one_->host(), net + "1", 4000);
+    UniqueFd there = UdpSocket(two_->host(), net + "2", 4000),
+             here = UdpSocket(one_->host(), net + "1", 4000);
     for (size_t size : {0, 1, 19, 1471, 4026, 9001}) {
       SendUdp(here.get(), net + "2", 4000, Payload(size));
-      EXPECT_EQ(ReceiveUdp(there.get()), absl::optional<Bytes>(Payload(size))) << size << " bytes to h2";
+      EXPECT_EQ(ReceiveUdp(there.get()), absl::optional<Bytes>(Payload(size)))
+          << size << " bytes to h2";
       SendUdp(there.get(), net + "1", 4000, Payload(size));
-      EXPECT_EQ(ReceiveUdp(here.get()), absl::optional<Bytes>(Payload(size))) << size << " bytes to h1";
+      EXPECT_EQ(ReceiveUdp(here.get()), absl::optional<Bytes>(Payload(size)))
+          << size << " bytes to h1";
     }
   }
   EXPECT_GT(one_->Stat("checksums_vouched", "red"), 0u);
@@ -212,7 +223,8 @@ TEST_F(ChecksumTest, WrongChecksumStaysWrong) {
   }
   const Bytes good = Payload(7);
   raw.Send(UdpDatagram(flow, 4001, 4000, good));
-  EXPECT_EQ(ReceiveUdp(receiver.get()), absl::optional<Bytes>(good)) << "the first datagram that is delivered is the good one";
+  EXPECT_EQ(ReceiveUdp(receiver.get()), absl::optional<Bytes>(good))
+      << "the first datagram that is delivered is the good one";
   EXPECT_EQ(ChecksumErrorsOf(two_->host()), errors + kDatagrams);
 }
 

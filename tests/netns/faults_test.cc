@@ -31,17 +31,20 @@ class FaultsTest : public SwitchTest {
     const RunResult result = soft_fabric().Ctl(command);
     ASSERT_TRUE(result.ok()) << result.ToString();
   }
-  // The shortest of a few round trips, in milliseconds: "rtt min/avg/max/mdev = 0.050/0.060/0.070/0.010 ms".
+  // The shortest of a few round trips, in milliseconds: "rtt min/avg/max/mdev =
+  // 0.050/0.060/0.070/0.010 ms".
   static double ShortestRoundTrip(Host* from, const std::string& to) {
     const std::string log = from->Run(PingCommand(to, 5, "0.01")).out;
     const std::vector<std::string> parts = absl::StrSplit(log, "rtt min/avg/max/mdev = ");
     double shortest = -1;
-    if (parts.size() == 2 && absl::SimpleAtod(parts[1].substr(0, parts[1].find('/')), &shortest)) return shortest;
+    if (parts.size() == 2 && absl::SimpleAtod(parts[1].substr(0, parts[1].find('/')), &shortest))
+      return shortest;
     ADD_FAILURE() << "ping from " << from->name() << " to " << to << ": no times in " << log;
     return shortest;
   }
   // Sends a broadcast and waits until `two` has `copies` of it and `three` has one.
-  static void SendAndAwait(PacketSocket* from, uint32_t marker, PacketSocket* two, size_t copies, PacketSocket* three) {
+  static void SendAndAwait(PacketSocket* from, uint32_t marker, PacketSocket* two, size_t copies,
+                           PacketSocket* three) {
     from->Send(TestFrame(MacAddr::Broadcast(), kA, marker));
     ASSERT_TRUE(two->WaitFor(Marked(marker), copies)) << "frame " << marker;
     ASSERT_TRUE(three->WaitFor(Marked(marker))) << "frame " << marker;
@@ -59,13 +62,17 @@ class FaultsTest : public SwitchTest {
   static uint64_t PortCounter(Agent* agent, const std::string& name) {
     return ParsePortCounters(agent->MustCtl({"hca"})).at(name);
   }
-  // fabricd passes a rule to the ports a moment after it accepts it: send until `at` has counted in `counter`.
+  // fabricd passes a rule to the ports a moment after it accepts it: send until `at` has counted in
+  // `counter`.
   static void AwaitRule(PacketSocket* from, Agent* at, const std::string& counter) {
-    const std::vector<Bytes> two(2, TestFrame(MacAddr::Broadcast(), kA, kPriming));  // two, so that one can overtake the other
+    // Two, so that one can overtake the other.
+    const std::vector<Bytes> two(2, TestFrame(MacAddr::Broadcast(), kA, kPriming));
     const auto counted = [&] { return from->SendAll(two), PortCounter(at, counter) > 0; };
-    ASSERT_TRUE(EventuallyTrue(kPatience, counted)) << at->host()->name() << " counts no " << counter;
+    ASSERT_TRUE(EventuallyTrue(kPatience, counted))
+        << at->host()->name() << " counts no " << counter;
   }
-  // The end of a rule takes effect a moment later, too: send until one frame arrives, after all frames sent before it.
+  // The end of a rule takes effect a moment later, too: send until one frame arrives, after all
+  // frames sent before it.
   static void AwaitEnd(PacketSocket* from, PacketSocket* to) {
     const auto passed = [&] {
       from->Send(TestFrame(MacAddr::Broadcast(), kA, kEnd));
@@ -86,15 +93,18 @@ class FaultsTest : public SwitchTest {
     EXPECT_GT(ours.size(), 20u) << agent->MustCtl({"hca"});
     return ours;
   }
-  // The number of MADs that each port has sent. Parses "h1 lid ..." and, below it, "  registrations 1, MADs 7, ...".
+  // The number of MADs that each port has sent. Parses "h1 lid ..." and, below it, "  registrations
+  // 1, MADs 7, ...".
   std::map<std::string, uint64_t> Mads() {
     std::map<std::string, uint64_t> mads;
     std::string port;
     for (absl::string_view line : absl::StrSplit(soft_fabric().Ctl({"show"}).out, '\n')) {
-      const std::vector<std::string> words = absl::StrSplit(line, absl::ByAnyChar(" ,"), absl::SkipEmpty());
+      const std::vector<std::string> words =
+          absl::StrSplit(line, absl::ByAnyChar(" ,"), absl::SkipEmpty());
       if (words.size() > 2 && words[1] == "lid") port = words[0];
       uint64_t count = 0;
-      if (words.size() > 4 && words[2] == "MADs" && absl::SimpleAtoi(words[3], &count)) mads[port] = count;
+      if (words.size() > 4 && words[2] == "MADs" && absl::SimpleAtoi(words[3], &count))
+        mads[port] = count;
     }
     return mads;
   }
@@ -108,7 +118,8 @@ TEST_F(FaultsTest, LinkDownClearsCarrierAndLinkUpRestoresTraffic) {
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
     return absl::StrContains(hosts[1]->host()->MustIp("-o link show dev v1"), "NO-CARRIER");
   })) << "the interface must lose its carrier";
-  EXPECT_FALSE(hosts[0]->host()->Run({"ping", "-n", "-c", "2", "-i", "0.1", "-W", "0.2", Address(2)}).ok());
+  EXPECT_FALSE(
+      hosts[0]->host()->Run({"ping", "-n", "-c", "2", "-i", "0.1", "-W", "0.2", Address(2)}).ok());
   ExpectPing(hosts[0]->host(), Address(3), 20);
 
   Fault({"link", "h2", "up"});
@@ -149,9 +160,13 @@ TEST_F(FaultsTest, LossFaultLosesTheConfiguredShare) {
 TEST_F(FaultsTest, DelayFaultAffectsOneDirectionOfOnePair) {
   auto hosts = AddNumberedAgents(3);
   for (const int other : {2, 3}) ExpectPing(hosts[0]->host(), Address(other));
-  const auto round_trip = [&](int from, int to) { return ShortestRoundTrip(hosts[from - 1]->host(), Address(to)); };
+  const auto round_trip = [&](int from, int to) {
+    return ShortestRoundTrip(hosts[from - 1]->host(), Address(to));
+  };
   // Retried, since a busy machine adds delays of its own.
-  const auto is_prompt = [&](int from, int to) { return EventuallyTrue(kPatience, [&] { return round_trip(from, to) < 50; }); };
+  const auto is_prompt = [&](int from, int to) {
+    return EventuallyTrue(kPatience, [&] { return round_trip(from, to) < 50; });
+  };
   const auto is_late_once = [&](int from, int to) {
     return EventuallyTrue(kPatience, [&] {
       const double milliseconds = round_trip(from, to);
@@ -160,7 +175,9 @@ TEST_F(FaultsTest, DelayFaultAffectsOneDirectionOfOnePair) {
     });
   };
   Fault({"fault", "h1", "h2", "delay", "50ms"});
-  const auto has_rule = [&] { return round_trip(1, 2), PortCounter(hosts[1], "rcv_simulated_delays") > 0; };
+  const auto has_rule = [&] {
+    return round_trip(1, 2), PortCounter(hosts[1], "rcv_simulated_delays") > 0;
+  };
   ASSERT_TRUE(EventuallyTrue(kPatience, has_rule)) << "the rule did not reach the port";
   EXPECT_TRUE(is_late_once(1, 2));
   EXPECT_TRUE(is_late_once(2, 1)) << "h1's replies must be delayed as well";
@@ -173,12 +190,16 @@ TEST_F(FaultsTest, DelayFaultAffectsOneDirectionOfOnePair) {
 TEST_F(FaultsTest, DuplicateFaultAffectsOneDirectionOfOnePair) {
   auto hosts = AddNumberedAgents(3);
   WaitUntilAllReceive({{hosts[0]->host()}, {hosts[1]->host()}, {hosts[2]->host()}});
-  PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1"), three(hosts[2]->host(), "v1");
+  PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1"),
+      three(hosts[2]->host(), "v1");
   Fault({"fault", "h1", "h2", "duplicate", "1000000"});
   ASSERT_NO_FATAL_FAILURE(AwaitRule(&one, hosts[1], "rcv_simulated_duplicates"));
   constexpr uint32_t kFrames = 20;
-  for (uint32_t i = 1; i <= kFrames; ++i) ASSERT_NO_FATAL_FAILURE(SendAndAwait(&one, i, &two, 2, &three));
-  two.Send(TestFrame(Mac(hosts[0]->host()->Mac("v1")), Mac(hosts[1]->host()->Mac("v1")), kFrames + 1));  // the way back
+  for (uint32_t i = 1; i <= kFrames; ++i)
+    ASSERT_NO_FATAL_FAILURE(SendAndAwait(&one, i, &two, 2, &three));
+  // The way back.
+  two.Send(
+      TestFrame(Mac(hosts[0]->host()->Mac("v1")), Mac(hosts[1]->host()->Mac("v1")), kFrames + 1));
   ASSERT_TRUE(one.WaitFor(Marked(kFrames + 1)));
   // Frames arrive in order, so when these have arrived, all copies of the earlier ones have.
   Fault({"fault/clear"});
@@ -195,11 +216,14 @@ TEST_F(FaultsTest, DuplicateFaultAffectsOneDirectionOfOnePair) {
 TEST_F(FaultsTest, ReorderFaultLosesNoFrame) {
   auto hosts = AddNumberedAgents(3);
   WaitUntilAllReceive({{hosts[0]->host()}, {hosts[1]->host()}, {hosts[2]->host()}});
-  PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1"), three(hosts[2]->host(), "v1");
+  PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1"),
+      three(hosts[2]->host(), "v1");
   Fault({"fault", "h1", "h2", "reorder", "300000", "seed", "7"});
   ASSERT_NO_FATAL_FAILURE(AwaitRule(&one, hosts[1], "rcv_simulated_reorders"));
   constexpr uint32_t kBursts = 5, kBurst = 50;  // a burst fits the queues on the way
-  const auto is_ours = [](const Bytes& frame) { return MarkerOf(frame) != 0 && MarkerOf(frame) < kPriming; };
+  const auto is_ours = [](const Bytes& frame) {
+    return MarkerOf(frame) != 0 && MarkerOf(frame) < kPriming;
+  };
   std::vector<uint32_t> sent;
   for (uint32_t burst = 0; burst < kBursts; ++burst) {
     std::vector<Bytes> frames;
@@ -224,7 +248,8 @@ TEST_F(FaultsTest, ReorderFaultLosesNoFrame) {
   EXPECT_EQ(arrived, sent) << "each frame arrives once";
 }
 
-// A port's own counters equal those that fabricd reads from the counter page that it shares with the port.
+// A port's own counters equal those that fabricd reads from the counter page that it shares with
+// the port.
 TEST_F(FaultsTest, AgentAndFabricdReportTheSameCounters) {
   AgentSpec silent;
   silent.veses[0].more = "announce = false\n";
@@ -235,20 +260,24 @@ TEST_F(FaultsTest, AgentAndFabricdReportTheSameCounters) {
   two.Send(TestFrame(MacAddr::Broadcast(), there, 1));
   ASSERT_TRUE(one.WaitFor(Marked(1)));  // h1 knows where h2's MAC is
   // h2 also receives its own floods; wait until it has.
-  ASSERT_TRUE(EventuallyTrue(
-      kPatience, [&] { return hosts[1]->Drop("own_multicast") == PortCounter(hosts[1], "xmit_multicast_packets"); }));
+  ASSERT_TRUE(EventuallyTrue(kPatience, [&] {
+    return hosts[1]->Drop("own_multicast") == PortCounter(hosts[1], "xmit_multicast_packets");
+  }));
   auto sender = AgreedCounters(hosts[0]), receiver = AgreedCounters(hosts[1]);
 
-  constexpr uint64_t kFloods = 30, kUnicasts = 20, kLength = 100, kHeader = 4;  // vswitch/wire/eoib_header.h
+  // vswitch/wire/eoib_header.h.
+  constexpr uint64_t kFloods = 30, kUnicasts = 20, kLength = 100, kHeader = 4;
   std::vector<Bytes> frames(kFloods, TestFrame(MacAddr::Broadcast(), kA, 2, kLength));
   frames.insert(frames.end(), kUnicasts, TestFrame(there, kA, 3, kLength));
   one.SendAll(frames);
   ASSERT_TRUE(two.WaitFor(Marked(2), kFloods));
   ASSERT_TRUE(two.WaitFor(Marked(3), kUnicasts));
-  const auto count = [](std::map<std::string, uint64_t> after, std::map<std::string, uint64_t> before) {
+  const auto count = [](std::map<std::string, uint64_t> after,
+                        std::map<std::string, uint64_t> before) {
     return [=](const std::string& name) mutable { return after.at(name) - before.at(name); };
   };
-  auto sent = count(AgreedCounters(hosts[0]), sender), received = count(AgreedCounters(hosts[1]), receiver);
+  auto sent = count(AgreedCounters(hosts[0]), sender),
+       received = count(AgreedCounters(hosts[1]), receiver);
   EXPECT_EQ(sent("xmit_packets"), kFloods + kUnicasts);
   EXPECT_EQ(sent("xmit_multicast_packets"), kFloods);
   EXPECT_EQ(sent("xmit_bytes"), (kFloods + kUnicasts) * (kLength + kHeader));
@@ -266,7 +295,8 @@ TEST_F(FaultsTest, LidChangeIsFollowed) {
   Fault({"lid", "h2", "77"});
   EXPECT_TRUE(Reaches(hosts[0]->host(), Address(2)));
   EXPECT_TRUE(Reaches(hosts[2]->host(), Address(2)));
-  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return hosts[1]->Lid() == "0x4d"; })) << hosts[1]->Lid();
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return hosts[1]->Lid() == "0x4d"; }))
+      << hosts[1]->Lid();
 }
 
 // The agent needs a new queue pair, and the peers follow the MACs to it.
@@ -275,12 +305,15 @@ TEST_F(FaultsTest, PKeyRemovalAndReturnAffectOneHostOnly) {
   ExpectPing(hosts[0]->host(), Address(2));
   ExpectPing(hosts[0]->host(), Address(3));
   SteadyPing others(hosts[0]->host(), Address(3));
-  const auto has_carrier = [&] { return !absl::StrContains(hosts[1]->host()->MustIp("-o link show dev v1"), "NO-CARRIER"); };
+  const auto has_carrier = [&] {
+    return !absl::StrContains(hosts[1]->host()->MustIp("-o link show dev v1"), "NO-CARRIER");
+  };
   for (int round = 0; round < 3; ++round) {
     Fault({"partition/remove", "0x8001", "h2"});
     ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return !has_carrier(); }));
     EXPECT_THAT(hosts[1]->MustCtl({"show"}), testing::HasSubstr("find P_Key 0x8001"));
-    // Another partition takes its place in the P_Key table, so the P_Key comes back at another index.
+    // Another partition takes its place in the P_Key table, so the P_Key comes back at another
+    // index.
     Fault({"partition/add", absl::StrCat("0x900", round), "h2"});
     Fault({"partition/add", "0x8001", "h2"});
     ASSERT_TRUE(EventuallyTrue(kPatience, has_carrier));
@@ -291,7 +324,8 @@ TEST_F(FaultsTest, PKeyRemovalAndReturnAffectOneHostOnly) {
   EXPECT_THAT(hosts[1]->Log(), testing::Not(testing::HasSubstr(": restarting")));
 }
 
-// Counts lost datagrams: one is sent in each direction every 5 ms, and those to the former LID are lost.
+// Counts lost datagrams: one is sent in each direction every 5 ms, and those to the former LID are
+// lost.
 TEST_F(FaultsTest, LidChangeCostsLessThanAThirdOfASecond) {
   auto hosts = AddNumberedAgents(2);
   ExpectPing(hosts[0]->host(), Address(2));
@@ -299,8 +333,9 @@ TEST_F(FaultsTest, LidChangeCostsLessThanAThirdOfASecond) {
   const Stream* there = traffic.Add(hosts[0]->host(), Address(1), hosts[1]->host(), Address(2));
   const Stream* back = traffic.Add(hosts[1]->host(), Address(2), hosts[0]->host(), Address(1));
   const auto both_forward = [&](absl::Time since) {
-    return EventuallyTrue(kPatience,
-                          [&] { return there->ForwardsSince(since).has_value() && back->ForwardsSince(since).has_value(); });
+    return EventuallyTrue(kPatience, [&] {
+      return there->ForwardsSince(since).has_value() && back->ForwardsSince(since).has_value();
+    });
   };
   traffic.Start();
   ASSERT_TRUE(both_forward(absl::InfinitePast()));
@@ -309,17 +344,19 @@ TEST_F(FaultsTest, LidChangeCostsLessThanAThirdOfASecond) {
     const absl::Time start = absl::Now();
     Fault({"lid", "h2", absl::StrCat(lid)});
     const std::string expected = absl::StrCat("0x", absl::Hex(lid));
-    ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return hosts[1]->Lid() == expected; })) << hosts[1]->Lid();
+    ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return hosts[1]->Lid() == expected; }))
+        << hosts[1]->Lid();
     ASSERT_TRUE(both_forward(absl::Now()));
     constexpr size_t kMost = 300 / 5;
     EXPECT_LE(there->LostSince(start), kMost);
     EXPECT_LE(back->LostSince(start), kMost);
-    std::cout << "LID " << lid << ": " << there->LostSince(start) << " and " << back->LostSince(start) << " lost\n";
+    std::cout << "LID " << lid << ": " << there->LostSince(start) << " and "
+              << back->LostSince(start) << " lost\n";
   }
 }
 
-// A restarted subnet manager has lost groups and subscriptions, and requests reregistration: a light refresh, without any
-// loss.
+// A restarted subnet manager has lost groups and subscriptions, and requests reregistration: a
+// light refresh, without any loss.
 TEST_F(FaultsTest, SubnetManagerRestartLosesNothing) {
   auto hosts = AddNumberedAgents(3);
   ExpectPing(hosts[0]->host(), Address(2));
@@ -327,12 +364,14 @@ TEST_F(FaultsTest, SubnetManagerRestartLosesNothing) {
   const auto subscribed = [](Agent* agent) {
     return absl::StrContains(agent->MustCtl({"show"}), "notices of the subnet: subscribed");
   };
-  for (Agent* agent : hosts) EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return subscribed(agent); }));
+  for (Agent* agent : hosts)
+    EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return subscribed(agent); }));
   SteadyPing one(hosts[0]->host(), Address(2)), two(hosts[1]->host(), Address(3));
   for (int i = 0; i < 5; ++i) {
     const uint64_t sent = hosts[0]->Stat("transmitted_fabric");
     Fault({"sm", "restart"});
-    ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return hosts[0]->Stat("transmitted_fabric") > sent + 20; }));
+    ASSERT_TRUE(EventuallyTrue(kPatience,
+                               [&] { return hosts[0]->Stat("transmitted_fabric") > sent + 20; }));
   }
   one.ExpectNoLoss();
   two.ExpectNoLoss();
@@ -363,13 +402,16 @@ TEST_F(FaultsTest, SubnetManagerMoveIsFollowedWithoutLoss) {
     Fault({"reregister", "ALL"});
     EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
       const auto mads = Mads();
-      return std::all_of(before.begin(), before.end(), [&](const auto& port) { return mads.at(port.first) > port.second; });
+      return std::all_of(before.begin(), before.end(),
+                         [&](const auto& port) { return mads.at(port.first) > port.second; });
     })) << soft_fabric().Ctl({"show"}).out;
   }
   one.ExpectNoLoss();
   two.ExpectNoLoss();
-  for (Agent* agent : hosts) EXPECT_THAT(agent->MustCtl({"show"}), testing::HasSubstr(": joined, MLID"));
-  EXPECT_NE(soft_fabric().Ctl({"sm", "move", hosts[0]->Lid()}).exit_code, 0) << "a port has this LID";
+  for (Agent* agent : hosts)
+    EXPECT_THAT(agent->MustCtl({"show"}), testing::HasSubstr(": joined, MLID"));
+  EXPECT_NE(soft_fabric().Ctl({"sm", "move", hosts[0]->Lid()}).exit_code, 0)
+      << "a port has this LID";
   // A new agent finds it at the new LID.
   Agent& fourth = AddAgent("h4");
   fourth.host()->AddAddress("v1", Address(4) + "/24");
@@ -378,8 +420,9 @@ TEST_F(FaultsTest, SubnetManagerMoveIsFollowedWithoutLoss) {
 }
 
 TEST_F(FaultsTest, NewPeersCommunicateWithoutSubnetManager) {
-  Fault({"fault", "*", "*", "loss", "1000000"});  // drop all, or they would receive each other's announcements
-  auto hosts = AddNumberedAgents(2);              // they join the group
+  // Drop all, or they would receive each other's announcements.
+  Fault({"fault", "*", "*", "loss", "1000000"});
+  auto hosts = AddNumberedAgents(2);  // they join the group
   Fault({"sm", "off"});
   for (Agent* agent : hosts) ASSERT_EQ(agent->Stat("new_peers"), 0u) << agent->host()->name();
   Fault({"fault/clear"});

@@ -37,14 +37,16 @@ class FdbTest : public SwitchTest {
     WaitUntilAllReceive(hosts);
     return hosts;
   }
-  // Sends frames from `count` source MACs, and waits until each of `receivers` has received all of them.
+  // Sends frames from `count` source MACs, and waits until each of `receivers` has received all of
+  // them.
   static void SendFromManySources(PacketSocket* socket, size_t first, size_t count,
                                   const std::vector<PacketSocket*>& receivers) {
     constexpr size_t kPiece = 50;
     for (size_t begin = first; begin < first + count; begin += kPiece) {
       std::vector<Bytes> frames;
       for (size_t i = begin; i < begin + kPiece; ++i) {
-        frames.push_back(TestFrame(MacAddr::Broadcast(), NumberedSource(i), static_cast<uint32_t>(100 + begin), 60));
+        frames.push_back(TestFrame(MacAddr::Broadcast(), NumberedSource(i),
+                                   static_cast<uint32_t>(100 + begin), 60));
       }
       socket->SendAll(frames);
       for (PacketSocket* other : receivers) {
@@ -63,12 +65,15 @@ class FdbTest : public SwitchTest {
 };
 class SoftFdbTest : public FdbTest {};
 
-// Without announcements, because an agent withdraws a MAC that it evicts, and then the table is not full.
+// Without announcements, because an agent withdraws a MAC that it evicts, and then the table is not
+// full.
 TEST_F(FdbTest, ManySourcesDoNotEvictOtherVPorts) {
   const size_t limit = fabric().Slowdown() > 1 ? 100 : 500;
   auto hosts = AddHosts(3, WithVes(absl::StrCat("fdb_limit = ", limit, "\n", kSilent)));
-  for (int from : {1, 2, 3}) ExpectPing(hosts[static_cast<size_t>(from - 1)]->host(), Address(from % 3 + 1), 1);
-  PacketSocket attacker(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1"), three(hosts[2]->host(), "v1");
+  for (int from : {1, 2, 3})
+    ExpectPing(hosts[static_cast<size_t>(from - 1)]->host(), Address(from % 3 + 1), 1);
+  PacketSocket attacker(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1"),
+      three(hosts[2]->host(), "v1");
   SendFromManySources(&attacker, 0, 10 * limit, {&two, &three});
   const uint64_t flooded = hosts[1]->Stat("flooded_unknown");
   ExpectPing(hosts[1]->host(), Address(3), 10);
@@ -78,9 +83,11 @@ TEST_F(FdbTest, ManySourcesDoNotEvictOtherVPorts) {
     EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return agent->Stat("evicted") >= 9 * limit; }))
         << "agents evict at different times";
     EXPECT_EQ(agent->Stat("fdb_entries"), limit);
-    for (Agent* other : hosts) EXPECT_TRUE(agent->Knows(other->host()->Mac("v1"))) << other->host()->name();
+    for (Agent* other : hosts)
+      EXPECT_TRUE(agent->Knows(other->host()->Mac("v1"))) << other->host()->name();
     EXPECT_THAT(agent->MustCtl({"fdb", "stats"}),
-                AllOf(HasSubstr(absl::StrCat(limit, " of ", limit, " addresses")), ContainsRegex("evicted +[0-9]+")));
+                AllOf(HasSubstr(absl::StrCat(limit, " of ", limit, " addresses")),
+                      ContainsRegex("evicted +[0-9]+")));
   }
   EXPECT_THAT(hosts[0]->MustCtl({"fdb", "stats", "red"}),
               ContainsRegex(absl::StrCat(limit - 2, " +0 +0 +", limit, "  vPort v1")))
@@ -89,28 +96,12 @@ TEST_F(FdbTest, ManySourcesDoNotEvictOtherVPorts) {
 
 TEST_F(FdbTest, VPortLimitApplies) {
   // Without announcements, because the first agent withdraws the MACs that it evicts.
-  auto hosts = AddHosts(2, WithVes(absl::StrCat("vport_fdb_limit = 100\n", kSilent), "fdb_limit = 10\n"));
+  auto hosts =
+      AddHosts(2, WithVes(absl::StrCat("vport_fdb_limit = 100\n", kSilent), "fdb_limit = 10\n"));
   PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1");
   SendFromManySources(&one, 0, 250, {&two});
   EXPECT_THAT(hosts[0]->MustCtl({"fdb", "stats"}), ContainsRegex(" 10 +0 +0 +10  vPort v1"));
   EXPECT_THAT(hosts[1]->MustCtl({"fdb", "stats"}), ContainsRegex(" 100 +0 +0 +100  GID"));
-}
-
-TEST_F(FdbTest, HostLimitIsSharedByItsVeses) {
-  StartFabric({{0x8001}, {0x8002}});
-  AgentSpec spec;
-  spec.top = "fdb_limit = 100\n";
-  spec.veses = {{"red", 0x8001}, {"blue", 0x8002}};
-  spec.vports = {{"v1", "red"}, {"v2", "blue"}};
-  Agent& agent = AddAgent("h1", spec);
-  Agent& peer = AddAgent("h2", spec);
-  for (const char* interface : {"v1", "v2"}) WaitUntilAllReceive({agent.host(), interface}, {{peer.host(), interface}});
-  PacketSocket red(agent.host(), "v1"), blue(agent.host(), "v2"), red_peer(peer.host(), "v1"), blue_peer(peer.host(), "v2");
-  SendFromManySources(&red, 0, 250, {&red_peer});
-  EXPECT_THAT(agent.MustCtl({"fdb", "stats", "red"}), HasSubstr("all VESes: 100 of 100"));
-  SendFromManySources(&blue, 0, 250, {&blue_peer});
-  EXPECT_NEAR(static_cast<double>(agent.Stat("fdb_entries", "red")), 50, 3) << "each has half";
-  EXPECT_NEAR(static_cast<double>(agent.Stat("fdb_entries", "blue")), 50, 3);
 }
 
 TEST_F(FdbTest, FlushedEntriesAreLearnedAgain) {
@@ -144,8 +135,9 @@ TEST_F(FdbTest, FlushedEntriesAreLearnedAgain) {
   EXPECT_FALSE(agent.Knows(guest, "", 10));
   EXPECT_FALSE(agent.Knows(other));
   EXPECT_GE(agent.Stat("flushed"), 5u);
-  for (const Argv& wrong : {Argv{"fdb", "flush", "green"}, Argv{"fdb", "flush", "red", "vlan", "5000"},
-                            Argv{"fdb", "flush", "red", "vport", "v9"}, Argv{"fdb", "flush", "red", "port", "v1"}}) {
+  for (const Argv& wrong :
+       {Argv{"fdb", "flush", "green"}, Argv{"fdb", "flush", "red", "vlan", "5000"},
+        Argv{"fdb", "flush", "red", "vport", "v9"}, Argv{"fdb", "flush", "red", "port", "v1"}}) {
     EXPECT_EQ(agent.Ctl(wrong).exit_code, 2) << agent.Ctl(wrong).ToString();
   }
   EXPECT_THAT(agent.Ctl({"fdb", "flush", "red", "vport", "v9"}).err, HasSubstr("v1, v2"));
@@ -159,13 +151,15 @@ TEST_F(FdbTest, StickyPortKeepsItsMacs) {
   WaitUntilAllReceive({agent.host()}, {{peer.host()}});
   PacketSocket port(agent.host(), "v1"), far(peer.host(), "v1");
   const std::string own = agent.host()->Mac("v1");
-  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return agent.Knows(own); })) << "the interface's own MAC is the first";
+  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return agent.Knows(own); }))
+      << "the interface's own MAC is the first";
   SendFrom(&port, kGuest, {&far});
   SendFrom(&port, kOther, {&far});
   EXPECT_FALSE(agent.Knows(kOther.ToString())) << "the third MAC exceeds the limit of two";
   SendFrom(&far, kGuest, {&port});  // a spoofer
   EXPECT_TRUE(agent.Knows(kGuest.ToString(), "vPort v1"));
-  EXPECT_THAT(agent.MustCtl({"fdb", "show"}), ContainsRegex(absl::StrCat(kGuest.ToString(), "  sticky +-  vPort v1")));
+  EXPECT_THAT(agent.MustCtl({"fdb", "show"}),
+              ContainsRegex(absl::StrCat(kGuest.ToString(), "  sticky +-  vPort v1")));
   EXPECT_EQ(agent.Stat("sticky_refused"), 1u);
   agent.MustCtl({"fdb", "flush", "red"});
   EXPECT_TRUE(agent.Knows(kGuest.ToString(), "vPort v1")) << "a flush does not remove it";
@@ -175,10 +169,13 @@ TEST_F(FdbTest, StickyPortKeepsItsMacs) {
 }
 
 TEST_F(FdbTest, FlappingMacFreezesAndIsReported) {
-  auto hosts = AddHosts(3, WithVes(absl::StrCat("move_damping = \"freeze_until_thawed\"\n", kSilent)));
-  PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1"), three(hosts[2]->host(), "v1");
+  auto hosts =
+      AddHosts(3, WithVes(absl::StrCat("move_damping = \"freeze_until_thawed\"\n", kSilent)));
+  PacketSocket one(hosts[0]->host(), "v1"), two(hosts[1]->host(), "v1"),
+      three(hosts[2]->host(), "v1");
   Agent* const watched = hosts[2];
-  auto monitor = watched->host()->Start({Binary("eoibctl"), "-t", watched->ctl_path(), "fdb", "monitor", "red"});
+  auto monitor = watched->host()->Start(
+      {Binary("eoibctl"), "-t", watched->ctl_path(), "fdb", "monitor", "red"});
   SendFrom(&one, kGuest, {&two, &three});
   for (int i = 0; i < 2; ++i) {
     SendFrom(&two, kGuest, {&one, &three});
@@ -189,10 +186,12 @@ TEST_F(FdbTest, FlappingMacFreezesAndIsReported) {
   EXPECT_EQ(watched->Stat("froze"), 1u);
   const std::string guest = kGuest.ToString();
   const std::string both = absl::StrCat(guest, " in VLAN 0.* GID .* QPN .* GID .* QPN ");
-  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(monitor->Log(), "frozen "); })) << monitor->Log();
-  EXPECT_THAT(monitor->Log(),
-              AllOf(ContainsRegex(absl::StrCat("learned +", guest)), ContainsRegex(absl::StrCat("moved +", guest)),
-                    ContainsRegex(absl::StrCat("frozen +", both))));
+  ASSERT_TRUE(EventuallyTrue(kPatience, [&] {
+    return absl::StrContains(monitor->Log(), "frozen ");
+  })) << monitor->Log();
+  EXPECT_THAT(monitor->Log(), AllOf(ContainsRegex(absl::StrCat("learned +", guest)),
+                                    ContainsRegex(absl::StrCat("moved +", guest)),
+                                    ContainsRegex(absl::StrCat("frozen +", both))));
   EXPECT_THAT(watched->Log(), ContainsRegex(absl::StrCat(both, ".*thaw")));
   EXPECT_THAT(watched->MustCtl({"fdb", "frozen"}), HasSubstr(guest));
   EXPECT_THAT(watched->MustCtl({"fdb", "show"}), ContainsRegex(absl::StrCat(guest, "  frozen")));
@@ -201,13 +200,16 @@ TEST_F(FdbTest, FlappingMacFreezesAndIsReported) {
   three.Send(TestFrame(kGuest, kOther, 1));
   ASSERT_TRUE(one.WaitFor(Marked(1)));
   EXPECT_EQ(two.Count(Marked(1)), 0u);
-  EXPECT_EQ(watched->Ctl({"fdb", "thaw", "red", "0", kOther.ToString()}).exit_code, 2) << "this MAC is not frozen";
+  EXPECT_EQ(watched->Ctl({"fdb", "thaw", "red", "0", kOther.ToString()}).exit_code, 2)
+      << "this MAC is not frozen";
   EXPECT_EQ(hosts[1]->Stat("froze"), 0u) << "h2 does not freeze the MAC of its own station";
   for (Agent* agent : {hosts[0], hosts[2]}) agent->MustCtl({"fdb", "thaw", "red", "0", guest});
   SendFrom(&two, kGuest, {&one, &three});
   three.Send(TestFrame(kGuest, kOther, 2));
   ASSERT_TRUE(two.WaitFor(Marked(2)));
-  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(monitor->Log(), "thawed "); })) << monitor->Log();
+  ASSERT_TRUE(EventuallyTrue(kPatience, [&] {
+    return absl::StrContains(monitor->Log(), "thawed ");
+  })) << monitor->Log();
   monitor->Kill(SIGTERM);
   monitor->Wait();
 }
@@ -215,7 +217,8 @@ TEST_F(FdbTest, FlappingMacFreezesAndIsReported) {
 // Two hosts claim a guest's MAC in turn, so that the guest's own next frame is the fifth move.
 TEST_F(FdbTest, AlternatingSpoofersDoNotTakeOverAMac) {
   auto hosts = AddHosts(4, WithVes(kSilent));
-  PacketSocket victim(hosts[0]->host(), "v1"), one(hosts[1]->host(), "v1"), two(hosts[2]->host(), "v1");
+  PacketSocket victim(hosts[0]->host(), "v1"), one(hosts[1]->host(), "v1"),
+      two(hosts[2]->host(), "v1");
   PacketSocket caller(hosts[3]->host(), "v1");
   SendFrom(&victim, kGuest, {&one, &two, &caller});
   for (int i = 0; i < 2; ++i) {
@@ -227,9 +230,11 @@ TEST_F(FdbTest, AlternatingSpoofersDoNotTakeOverAMac) {
     SendFrom(&one, kGuest, {&victim, &two, &caller});
     SendFrom(&two, kGuest, {&victim, &one, &caller});
     caller.Send(TestFrame(kGuest, kOther, static_cast<uint32_t>(i + 1)));
-    ASSERT_TRUE(victim.WaitFor(Marked(static_cast<uint32_t>(i + 1)))) << "frames must still reach the guest";
+    ASSERT_TRUE(victim.WaitFor(Marked(static_cast<uint32_t>(i + 1))))
+        << "frames must still reach the guest";
   }
-  SendFrom(&caller, kOther, {&victim, &one, &two});  // earlier frames of the caller have arrived by now
+  // Earlier frames of the caller have arrived by now.
+  SendFrom(&caller, kOther, {&victim, &one, &two});
   for (PacketSocket* spoofer : {&one, &two}) {
     for (uint32_t marker : {1, 2, 3}) EXPECT_EQ(spoofer->Count(Marked(marker)), 0u);
   }
@@ -240,12 +245,14 @@ TEST_F(FdbTest, AlternatingSpoofersDoNotTakeOverAMac) {
   }
 }
 
-// Regression: one forged frame moved the MAC in the FDB of its own agent, until the interface sent a frame.
+// Regression: one forged frame moved the MAC in the FDB of its own agent, until the interface sent
+// a frame.
 TEST_F(FdbTest, InterfaceMacCannotBeClaimedByOthers) {
   AgentSpec spec;
   spec.vports = {{"v1"}, {"v2"}};
   auto hosts = AddHosts(3, spec);
-  PacketSocket owner(hosts[0]->host(), "v1"), beside(hosts[0]->host(), "v2"), far(hosts[1]->host(), "v1");
+  PacketSocket owner(hosts[0]->host(), "v1"), beside(hosts[0]->host(), "v2"),
+      far(hosts[1]->host(), "v1");
   PacketSocket caller(hosts[2]->host(), "v1");
   const MacAddr own = Mac(hosts[0]->host()->Mac("v1"));
   SendFrom(&owner, own, {&far, &caller});
@@ -253,7 +260,8 @@ TEST_F(FdbTest, InterfaceMacCannotBeClaimedByOthers) {
   const uint64_t floods = hosts[1]->Stat("flooded_unknown");
   uint64_t forged = 0;
   for (uint32_t i = 1; i <= 20; ++i) {
-    far.Send(TestFrame(kGuest, own, 1000 + i));     // known to be behind h1, so no other host receives it
+    // Known to be behind h1, so no other host receives it.
+    far.Send(TestFrame(kGuest, own, 1000 + i));
     beside.Send(TestFrame(kOther, own, 2000 + i));  // and from this host
     forged += 2;
     ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return hosts[0]->Drop("pinned_mac") == forged; }))
@@ -275,20 +283,26 @@ TEST_F(FdbTest, UnpinnedInterfaceMacMoves) {
   EXPECT_EQ(hosts[0]->Drop("pinned_mac"), 0u);
 }
 
-// Neither a stopped `fdb monitor` nor a flood of events delays the agent. The monitor reports lost events.
+// Neither a stopped `fdb monitor` nor a flood of events delays the agent. The monitor reports lost
+// events.
 TEST_F(SoftFdbTest, StoppedMonitorDoesNotDelayTheAgent) {
   auto hosts = AddHosts(2, WithVes("fdb_limit = 300\n"));
   Agent* const agent = hosts[0];
-  auto monitor = agent->host()->Start({Binary("eoibctl"), "-t", agent->ctl_path(), "fdb", "monitor", "red"});
-  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(monitor->Log(), "learned"); }));
+  auto monitor =
+      agent->host()->Start({Binary("eoibctl"), "-t", agent->ctl_path(), "fdb", "monitor", "red"});
+  ASSERT_TRUE(
+      EventuallyTrue(kPatience, [&] { return absl::StrContains(monitor->Log(), "learned"); }));
   monitor->Kill(SIGSTOP);
   PacketSocket one(agent->host(), "v1"), two(hosts[1]->host(), "v1");
   SendFromManySources(&one, 0, 10'000, {&two});
   ExpectPing(agent->host(), Address(2), 10);
   monitor->Kill(SIGCONT);
-  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(monitor->Log(), "events before these were lost"); }));
+  ASSERT_TRUE(EventuallyTrue(kPatience, [&] {
+    return absl::StrContains(monitor->Log(), "events before these were lost");
+  }));
   SendFrom(&one, kGuest, {&two});
-  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(monitor->Log(), kGuest.ToString()); }));
+  ASSERT_TRUE(EventuallyTrue(kPatience,
+                             [&] { return absl::StrContains(monitor->Log(), kGuest.ToString()); }));
   monitor->Kill(SIGTERM);
   monitor->Wait();
 }

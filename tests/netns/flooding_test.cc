@@ -1,7 +1,8 @@
 // Flooding: which frames flood, where they arrive, and how often.
 //
-// To check that a frame did not arrive, a test does not wait for a time. It sends a broadcast after the frame: datagrams
-// between two agents stay in order, so a receiver that has the broadcast would have the frame.
+// To check that a frame did not arrive, a test does not wait for a time. It sends a broadcast after
+// the frame: datagrams between two agents stay in order, so a receiver that has the broadcast would
+// have the frame.
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -44,7 +45,8 @@ TEST_F(FloodingTest, FirstFrameToUnknownMacFloodsAndReplyDoesNot) {
   ASSERT_TRUE(b().WaitFor(Marked(1)));
   ASSERT_TRUE(c().WaitFor(Marked(1)));
   ExpectConservation(agents()[1].get());
-  const uint64_t flooded_b = agents()[1]->Stat("flooded_unknown"), known_b = agents()[1]->Stat("known_unicast");
+  const uint64_t flooded_b = agents()[1]->Stat("flooded_unknown"),
+                 known_b = agents()[1]->Stat("known_unicast");
   b().Send(TestFrame(kA, kB, 2));
   ASSERT_TRUE(a().WaitFor(Marked(2)));
   a().Send(TestFrame(kB, kA, 3));
@@ -61,7 +63,8 @@ TEST_F(FloodingTest, FirstFrameToUnknownMacFloodsAndReplyDoesNot) {
       << "the reply, and the frame that came from the fabric for a MAC known here";
 }
 
-// Replies to a burst of new sources do not flood either: the agent learns sources before it delivers.
+// Replies to a burst of new sources do not flood either: the agent learns sources before it
+// delivers.
 TEST_F(FloodingTest, RepliesToBurstOfNewSourcesDoNotFlood) {
   AddThree();
   constexpr int kSources = 100;
@@ -99,7 +102,8 @@ TEST_F(FloodingTest, FramesToAgedOutMacFloodAgain) {
 
   // On the third host, too: while it knows the MAC behind the second, it filters the flooded frame.
   for (Agent* agent : {agents()[0].get(), agents()[2].get()}) {
-    ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return !agent->Knows(kB.ToString()); })) << agent->host()->name();
+    ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return !agent->Knows(kB.ToString()); }))
+        << agent->host()->name();
   }
   a().Send(TestFrame(kB, kA, 4));
   EXPECT_TRUE(b().WaitFor(Marked(4)));
@@ -139,7 +143,8 @@ class TwoPortFloodingTest : public SwitchTest {
 
   std::vector<PacketSocket*> All() { return {v1_.get(), v2_.get(), h2_.get(), h3_.get()}; }
 
-  // Sends a frame to `destination` and then a broadcast. Expects both exactly once at all sockets but the sender's.
+  // Sends a frame to `destination` and then a broadcast. Expects both exactly once at all sockets
+  // but the sender's.
   void ExpectOnceEverywhereElse(PacketSocket* sender, MacAddr destination, uint32_t marker) {
     for (PacketSocket* socket : All()) socket->Clear();
     sender->Send(TestFrame(destination, kA, marker));
@@ -148,10 +153,12 @@ class TwoPortFloodingTest : public SwitchTest {
       if (socket == sender) continue;
       ASSERT_TRUE(socket->WaitFor(Marked(marker + 1)));
     }
-    for (const auto& agent : agents()) ExpectConservation(agent.get());  // at rest: a second copy would have arrived
+    // At rest: a second copy would have arrived.
+    for (const auto& agent : agents()) ExpectConservation(agent.get());
     for (PacketSocket* socket : All()) {
       if (socket == sender) {
-        EXPECT_THAT(socket->Markers(), ElementsAre()) << "the sender must not receive its own frame";
+        EXPECT_THAT(socket->Markers(), ElementsAre())
+            << "the sender must not receive its own frame";
       } else {
         EXPECT_THAT(socket->Markers(), ElementsAre(Pair(marker, 1), Pair(marker + 1, 1)));
       }
@@ -163,7 +170,8 @@ class TwoPortFloodingTest : public SwitchTest {
 
 TEST_F(TwoPortFloodingTest, EveryReceiverGetsABroadcastExactlyOnce) {
   uint32_t marker = 100;
-  for (PacketSocket* sender : All()) ExpectOnceEverywhereElse(sender, MacAddr::Broadcast(), marker += 10);
+  for (PacketSocket* sender : All())
+    ExpectOnceEverywhereElse(sender, MacAddr::Broadcast(), marker += 10);
 }
 
 TEST_F(TwoPortFloodingTest, EveryReceiverGetsAnUnknownUnicastExactlyOnce) {
@@ -173,7 +181,8 @@ TEST_F(TwoPortFloodingTest, EveryReceiverGetsAnUnknownUnicastExactlyOnce) {
 
 TEST_F(TwoPortFloodingTest, EveryReceiverGetsAMulticastExactlyOnce) {
   uint32_t marker = 300;
-  for (PacketSocket* sender : All()) ExpectOnceEverywhereElse(sender, Mac("01:00:5e:01:02:03"), marker += 10);
+  for (PacketSocket* sender : All())
+    ExpectOnceEverywhereElse(sender, Mac("01:00:5e:01:02:03"), marker += 10);
 }
 
 TEST_F(TwoPortFloodingTest, UnicastBetweenVPortsOfOneHostStaysLocal) {
@@ -219,7 +228,7 @@ TEST_F(TwoPortFloodingTest, FrameToMacBehindItsOwnPortIsDropped) {
   EXPECT_EQ(agents()[0]->Drop("same_port"), dropped + 1);
 }
 
-// ---- Partitions ---------------------------------------------------------------------------------------------------------
+// ---- Partitions ---------------------------------------------------------------------------------
 
 TEST_F(FloodingTest, NoFrameCrossesPKeys) {
   StartFabric({{0x8001}, {0x8002}});
@@ -228,7 +237,8 @@ TEST_F(FloodingTest, NoFrameCrossesPKeys) {
   spec.vports = {{"r1", "red"}, {"b1", "blue"}};
   Host* first = AddAgent("h1", spec).host();
   Host* second = AddAgent("h2", spec).host();
-  for (const char* interface : {"r1", "b1"}) WaitUntilAllReceive({{first, interface}, {second, interface}});
+  for (const char* interface : {"r1", "b1"})
+    WaitUntilAllReceive({{first, interface}, {second, interface}});
   PacketSocket red1(first, "r1"), blue1(first, "b1"), red2(second, "r1"), blue2(second, "b1");
 
   // kB is in the blue VES only; in the red one it is unknown and floods.
@@ -257,9 +267,11 @@ TEST_F(FloodingTest, AgentOutsideThePartitionWaitsWithoutCarrier) {
   StartFabric({{0x8001, {"h1"}}});
   Agent agent(&lab(), &fabric(), lab().AddHost("h2"), {});
   agent.Launch();
-  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(agent.Ctl({"show"}).out, "find P_Key 0x8001"); }));
+  ASSERT_TRUE(EventuallyTrue(
+      kPatience, [&] { return absl::StrContains(agent.Ctl({"show"}).out, "find P_Key 0x8001"); }));
   agent.host()->SetUp("v1");
-  EXPECT_THAT(agent.host()->MustIp("-o link show dev v1"), ::testing::Not(::testing::HasSubstr("LOWER_UP")));
+  EXPECT_THAT(agent.host()->MustIp("-o link show dev v1"),
+              ::testing::Not(::testing::HasSubstr("LOWER_UP")));
   EXPECT_EQ(agent.Stop(), 0) << agent.Log();
 }
 
@@ -304,14 +316,15 @@ TEST_F(FloodingTest, LimitedMembersAreIsolatedFromEachOtherAndReachFullMembers) 
   EXPECT_GT(agents()[1]->Drop("isolated"), 0u);
 }
 
-// ---- The VLAN set of a VES -------------------------------------------------------------------------------------------------
+// ---- The VLAN set of a VES ----------------------------------------------------------------------
 
 TEST_F(FloodingTest, FramesOutsideTheVlanSetAreDropped) {
   AgentSpec narrow, wide;
   narrow.veses[0].more = "vlans = [0, 10, \"100-102\"]\n";
   narrow.vports[0].more = wide.vports[0].more = "mode = \"trunk\"\n";
   Agent& first = AddAgent("h1", narrow);
-  Agent& second = AddAgent("h2", wide);  // allows all VLANs: the receiver must drop frames of the others
+  // Allows all VLANs: the receiver must drop frames of the others.
+  Agent& second = AddAgent("h2", wide);
   WaitUntilAllReceive({{first.host()}, {second.host()}});
   PacketSocket one(first.host(), "v1"), two(second.host(), "v1");
 

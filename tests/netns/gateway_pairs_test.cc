@@ -54,10 +54,12 @@ class GatewayPairsTest : public GatewayTest {
   void ExpectTwoNetworks() {
     for (const int number : {1, 2}) {
       SCOPED_TRACE(absl::StrCat("network ", number));
-      for (const std::string& to : {Address(11), Address6(11)}) ExpectPing(ethernet_host(number), to);
+      for (const std::string& to : {Address(11), Address6(11)})
+        ExpectPing(ethernet_host(number), to);
       for (const std::string& to : {Address(1), Address6(1)}) ExpectPing(ipoib_host(number), to);
       const int other = 3 - number;
-      const std::string shown = gateway()->MustCtl({"gateway", "neigh", "show", absl::StrCat("gw", number - 1)});
+      const std::string shown =
+          gateway()->MustCtl({"gateway", "neigh", "show", absl::StrCat("gw", number - 1)});
       EXPECT_THAT(shown, HasSubstr(IpoibAddressOf(number)));
       EXPECT_THAT(shown, Not(HasSubstr(IpoibAddressOf(other))));
       EXPECT_THAT(shown, HasSubstr(ethernet_host(number)->Mac("v1")));
@@ -69,7 +71,9 @@ class GatewayPairsTest : public GatewayTest {
     MulticastStation second(ipoib_host(2), /*ipv6=*/false, 4000, "ib0");
     for (MulticastStation* host : {&first, &second}) host->SetHops(1);
     const auto contains = [](const std::string& text) {
-      return [text](const Bytes& frame) { return std::string(frame.begin(), frame.end()).find(text) != std::string::npos; };
+      return [text](const Bytes& frame) {
+        return std::string(frame.begin(), frame.end()).find(text) != std::string::npos;
+      };
     };
     first.Send("224.0.0.1", "sent in the first network");
     second.Send("224.0.0.1", "sent in the second network");
@@ -82,7 +86,11 @@ class GatewayPairsTest : public GatewayTest {
 
 TEST_F(GatewayPairsTest, OneProcessConnectsTwoVesesToTwoLinks) {
   AddGateway("gw", {{.more = kPrefixes},
-                    {.name = "gw1", .ves = "blue", .ves_pkey = kOtherVesPKey, .pkey = kOtherIpoibPKey, .more = kPrefixes}})
+                    {.name = "gw1",
+                     .ves = "blue",
+                     .ves_pkey = kOtherVesPKey,
+                     .pkey = kOtherIpoibPKey,
+                     .more = kPrefixes}})
       ->Launch();
   AddIpoibHosts();
   AddEthernetHosts({}, {.veses = {{"blue", kOtherVesPKey}}, .vports = {{"v1", "blue"}}});
@@ -92,7 +100,9 @@ TEST_F(GatewayPairsTest, OneProcessConnectsTwoVesesToTwoLinks) {
 
 TEST_F(GatewayPairsTest, OneProcessConnectsTwoVlansToTwoLinks) {
   AddGateway("gw", {{.more = absl::StrCat("vlan = ", kFirstVlan, "\n", kPrefixes)},
-                    {.name = "gw1", .pkey = kOtherIpoibPKey, .more = absl::StrCat("vlan = ", kSecondVlan, "\n", kPrefixes)}})
+                    {.name = "gw1",
+                     .pkey = kOtherIpoibPKey,
+                     .more = absl::StrCat("vlan = ", kSecondVlan, "\n", kPrefixes)}})
       ->Launch();
   AddIpoibHosts();
   const auto in_vlan = [](int vlan) {
@@ -108,7 +118,9 @@ TEST_F(GatewayPairsTest, OneProcessConnectsTwoVlansToTwoLinks) {
   const MacAddr mac = Mac(trunk->Mac("v1"));
   const auto answer = [mac](uint8_t vlan) {
     return [mac, vlan](const Bytes& frame) {
-      return frame.size() > 22 && Bytes(frame.begin(), frame.begin() + 6) == Bytes(mac.bytes().begin(), mac.bytes().end()) &&
+      return frame.size() > 22 &&
+             Bytes(frame.begin(), frame.begin() + 6) ==
+                 Bytes(mac.bytes().begin(), mac.bytes().end()) &&
              frame[12] == 0x81 && frame[15] == vlan && frame[16] == 0x08 && frame[17] == 0x06;
     };
   };
@@ -116,7 +128,8 @@ TEST_F(GatewayPairsTest, OneProcessConnectsTwoVlansToTwoLinks) {
     socket.Send(WithTag(ArpRequest(mac, Ip4(Address(3)), Ip4(Address(11))), vlan));
     const absl::optional<Bytes> reply = socket.Receive(answer(vlan));
     ASSERT_TRUE(reply.has_value()) << int{vlan};
-    const std::string known = gateway()->MustCtl({"gateway", "neigh", "show", vlan == kFirstVlan ? "gw0" : "gw1"});
+    const std::string known =
+        gateway()->MustCtl({"gateway", "neigh", "show", vlan == kFirstVlan ? "gw0" : "gw1"});
     const MacAddr from = MacAddr::FromWire(reply->data() + 6);
     EXPECT_THAT(known, HasSubstr(from.ToString()));
   }
@@ -126,7 +139,11 @@ TEST_F(GatewayPairsTest, OneProcessConnectsTwoVlansToTwoLinks) {
 // With all_groups the gateway forwards a group that no Ethernet host has reported.
 TEST_F(GatewayPairsTest, AllGroupsOptionForwardsUnreportedGroups) {
   AddGateway("gw", {{.more = absl::StrCat("all_groups = true\n", kPrefixes)},
-                    {.name = "gw1", .ves = "blue", .ves_pkey = kOtherVesPKey, .pkey = kOtherIpoibPKey, .more = kPrefixes}})
+                    {.name = "gw1",
+                     .ves = "blue",
+                     .ves_pkey = kOtherVesPKey,
+                     .pkey = kOtherIpoibPKey,
+                     .more = kPrefixes}})
       ->Launch();
   LaunchIpoibHost(1, OnLink(kIpoibPKey));
   LaunchIpoibHost(2, OnLink(kOtherIpoibPKey));
@@ -134,7 +151,9 @@ TEST_F(GatewayPairsTest, AllGroupsOptionForwardsUnreportedGroups) {
   WaitUntilAllAreReady();
   const std::string group = "239.7.7.7";
   const auto to_group = [](const Bytes& frame) {
-    return frame.size() > 34 && Bytes(frame.begin(), frame.begin() + 6) == Bytes{0x01, 0x00, 0x5e, 7, 7, 7} && frame[23] == 17;
+    return frame.size() > 34 &&
+           Bytes(frame.begin(), frame.begin() + 6) == Bytes{0x01, 0x00, 0x5e, 7, 7, 7} &&
+           frame[23] == 17;
   };
   PacketSocket all(ethernet_host(1), "v1"), reported(ethernet_host(2), "v1");
   // An IPoIB group exists only while it has members; the first to join creates it.
@@ -144,7 +163,8 @@ TEST_F(GatewayPairsTest, AllGroupsOptionForwardsUnreportedGroups) {
     host->SetHops(3);
     host->Join(group);
   }
-  // Before the group exists, its packets go to the all-routers group (RFC 4391 §10), which gateways receive.
+  // Before the group exists, its packets go to the all-routers group (RFC 4391 §10), which gateways
+  // receive.
   ipoib_daemon(2)->WaitUntil({"link", "groups"}, [](const std::string& groups) {
     return absl::StrContains(groups, "ff12:401b:8004:0000:0000:0000:0f07:0707  member\n");
   });

@@ -26,14 +26,15 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-// ---- Multicast --------------------------------------------------------------------------------------------------------
+// ---- Multicast ----------------------------------------------------------------------------------
 
 class GatewayMulticastTest : public GatewayTest, public testing::WithParamInterface<bool> {
  protected:
   bool ipv6() const { return GetParam(); }
   const char* group() const { return ipv6() ? "ff15::1:2:3" : "239.1.2.3"; }
   // Sends until `to` receives one: a join takes a moment to have its effect.
-  static bool Receives(MulticastStation* from, MulticastStation* to, const std::string& group, const std::string& text) {
+  static bool Receives(MulticastStation* from, MulticastStation* to, const std::string& group,
+                       const std::string& text) {
     return EventuallyTrue(kPatience, [&] {
       from->Send(group, text);
       for (const std::string& text_received : to->ReceivedSoFar()) {
@@ -50,7 +51,8 @@ INSTANTIATE_TEST_SUITE_P(Families, GatewayMulticastTest, ::testing::Bool(),
 TEST_P(GatewayMulticastTest, GroupsCrossWhileTheOtherSideHasMembers) {
   AddHosts(2, 2);
   MulticastStation ethernet(ethernet_host(1), ipv6(), 4000), other(ethernet_host(2), ipv6(), 4000);
-  MulticastStation ipoib(ipoib_host(1), ipv6(), 4000, "ib0"), far(ipoib_host(2), ipv6(), 4000, "ib0");
+  MulticastStation ipoib(ipoib_host(1), ipv6(), 4000, "ib0"),
+      far(ipoib_host(2), ipv6(), 4000, "ib0");
   for (MulticastStation* station : {&ethernet, &ipoib}) station->SetHops(3);
 
   StartCapture();
@@ -79,10 +81,12 @@ TEST_P(GatewayMulticastTest, GroupsCrossWhileTheOtherSideHasMembers) {
   EXPECT_TRUE(Receives(&ethernet, &far, group(), "still to IPoIB"));
   EXPECT_THAT(other.ReceivedSoFar(), Not(Contains(HasSubstr("without a receiver"))));
 
-  // The IPoIB group is deleted when its last member leaves; its packets then go to the link's routers, if there are any. A
-  // kernel that has sent to a group stays in it for minutes.
+  // The IPoIB group is deleted when its last member leaves; its packets then go to the link's
+  // routers, if there are any. A kernel that has sent to a group stays in it for minutes.
   far.Leave(group());
-  const auto without_group = [this] { return gateway()->Stat("to_all_routers") + gateway()->Drop("no_group"); };
+  const auto without_group = [this] {
+    return gateway()->Stat("to_all_routers") + gateway()->Drop("no_group");
+  };
   const uint64_t before = without_group();
   EXPECT_TRUE(HasKernelIpoib() || EventuallyTrue(kPatience,
                                                  [&] {
@@ -93,7 +97,40 @@ TEST_P(GatewayMulticastTest, GroupsCrossWhileTheOtherSideHasMembers) {
   ExpectCaptureDecodes(10);
 }
 
-// ---- DHCP -------------------------------------------------------------------------------------------------------------
+// RFC 4541 §2.1.2 (2): hosts listen to groups of 224.0.0.0/24 without a report.
+TEST_F(GatewayTest, LocalGroupsCrossWithoutAReport) {
+  AddHosts(1, 2);
+  ethernet_host(1)->Sysctl("ipv4/igmp_link_local_mcast_reports", "0");
+  MulticastStation ethernet(ethernet_host(1), /*ipv6=*/false, 4000),
+      ipoib(ipoib_host(1), false, 4000, "ib0"), member(ipoib_host(2), false, 4000, "ib0");
+  const auto receives = [](MulticastStation* from, MulticastStation* to, const std::string& group) {
+    return EventuallyTrue(kPatience, [&] {
+      from->Send(group, group);
+      const std::vector<std::string> received = to->ReceivedSoFar();
+      return std::any_of(received.begin(), received.end(),
+                         [&](const auto& text) { return absl::StartsWith(text, group + ","); });
+    });
+  };
+  // A host sends to a well-known group that no IPoIB host is in: OSPF, VRRP, HSRP, mDNS.
+  for (const char* group : {"224.0.0.5", "224.0.0.18", "224.0.0.102", "224.0.0.251"}) {
+    ethernet.Join(group);
+    EXPECT_TRUE(receives(&ipoib, &ethernet, group)) << group << "\n"
+                                                    << gateway()->MustCtl({"gateway", "groups"});
+  }
+  // Another group exists while IPoIB hosts are in it.
+  const char* const other = "224.0.0.77";
+  ethernet.Join(other);
+  member.Join(other);
+  EXPECT_TRUE(receives(&ipoib, &ethernet, other)) << gateway()->MustCtl({"gateway", "groups"});
+  EXPECT_THAT(gateway()->MustCtl({"gateway", "groups"}),
+              HasSubstr("ff12:401b:8002:0000:0000:0000:0000:004d  listener\n"))
+      << "no Ethernet host has reported it";
+  for (const char* group : {"224.0.0.5", "224.0.0.251"}) member.Join(group);
+  for (const char* group : {"224.0.0.5", "224.0.0.251", other})
+    EXPECT_TRUE(receives(&ethernet, &member, group)) << group;
+}
+
+// ---- DHCP ---------------------------------------------------------------------------------------
 
 size_t CountOf(const std::string& text, const std::string& what) {
   return std::vector<std::string>(absl::StrSplit(text, what)).size() - 1;
@@ -101,8 +138,8 @@ size_t CountOf(const std::string& text, const std::string& what) {
 
 class GatewayDhcpTest : public GatewayTest {};
 
-// RFC 4390: an IPoIB client with hardware type 32, and a stock server on Ethernet. The gateway learns the prefix and the
-// router.
+// RFC 4390: an IPoIB client with hardware type 32, and a stock server on Ethernet. The gateway
+// learns the prefix and the router.
 TEST_F(GatewayDhcpTest, IpoibClientGetsLeaseFromEthernetServer) {
   AddGateway("gw", {{}})->Launch();
   AddNumberedAgents(1, {}, {.ipv6 = true});
@@ -111,17 +148,24 @@ TEST_F(GatewayDhcpTest, IpoibClientGetsLeaseFromEthernetServer) {
   StartCapture();
   IpoibHost* const client = LaunchIpoibHost(1, {.more = {"--dhcp"}});
   ASSERT_TRUE(EventuallyTrue(kPatience,
-                             [&] { return absl::StrContains(ipoib_daemon(1)->host()->MustIp("-4 address show"), "10.0.0.1"); }))
+                             [&] {
+                               return absl::StrContains(
+                                   ipoib_daemon(1)->host()->MustIp("-4 address show"), "10.0.0.1");
+                             }))
       << client->Log() << dnsmasq->Log();
   EXPECT_THAT(client->MustCtl({"show"}), HasSubstr("10.0.0.1"));
-  const size_t discovers = CountOf(dnsmasq->Log(), "DHCPDISCOVER(v1)");  // more than one if an answer was late
+  // More than one if an answer was late.
+  const size_t discovers = CountOf(dnsmasq->Log(), "DHCPDISCOVER(v1)");
   ExpectPing(ipoib_daemon(1)->host(), Address(1));
   const std::string routes = gateway()->MustCtl({"gateway", "route", "show"});
   EXPECT_THAT(routes, ContainsRegex("10.0.0.0/24 +dhcp, expires in [0-9]+s"));
   EXPECT_THAT(routes, ContainsRegex(absl::StrCat("default via ", Address(1), " +dhcp")));
-  EXPECT_THAT(gateway()->MustCtl({"gateway", "route", "flush", "gw0"}), HasSubstr("2 routes flushed"));
+  EXPECT_THAT(gateway()->MustCtl({"gateway", "route", "flush", "gw0"}),
+              HasSubstr("2 routes flushed"));
   // The client renews its lease by unicast.
-  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return CountOf(dnsmasq->Log(), "DHCPACK(v1)") >= 2; })) << dnsmasq->Log();
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
+    return CountOf(dnsmasq->Log(), "DHCPACK(v1)") >= 2;
+  })) << dnsmasq->Log();
   EXPECT_EQ(CountOf(dnsmasq->Log(), "DHCPDISCOVER(v1)"), discovers) << dnsmasq->Log();
   // A stock client on the kernel's interface.
   if (HasKernelIpoib()) {
@@ -132,7 +176,8 @@ TEST_F(GatewayDhcpTest, IpoibClientGetsLeaseFromEthernetServer) {
     EXPECT_TRUE(stock.Gets("10.0.0.1")) << stock.Log() << dnsmasq->Log();
     ExpectPing(host, Address(1));
     client->Kill(SIGKILL);  // its renewals would count, too
-    EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return answers() >= before + 2; })) << stock.Log() << dnsmasq->Log();
+    EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return answers() >= before + 2; }))
+        << stock.Log() << dnsmasq->Log();
     stock.Stop();
   }
   ExpectCaptureDecodes(8);
@@ -187,7 +232,7 @@ TEST_F(GatewayDhcpTest, IpoibClientGetsDhcpv6LeaseFromEthernetServer) {
   ExpectCaptureDecodes(4);
 }
 
-// ---- Duplicate addresses ----------------------------------------------------------------------------------------------
+// ---- Duplicate addresses ------------------------------------------------------------------------
 
 class GatewayDadTest : public GatewayTest {};
 
@@ -195,14 +240,17 @@ TEST_F(GatewayDadTest, EthernetHostDetectsDuplicateOfIpoibHost) {
   AddHosts(0, 1);
   StartCapture();
   Host* const latecomer = AddAgent("h1", {}, {.ipv6 = true, .dad = true}).host();
-  latecomer->Sysctl("ipv6/conf/v1/dad_transmits", "5");  // each probe waits one second for an answer
+  // Each probe waits one second for an answer.
+  latecomer->Sysctl("ipv6/conf/v1/dad_transmits", "5");
   latecomer->AddAddress("v1", Address6(11) + "/64");
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
     return absl::StrContains(latecomer->MustIp("-6 address show dev v1"), "dadfailed");
   })) << latecomer->MustIp("-6 address show dev v1");
-  const RunResult probe = latecomer->Run({"arping", "-D", "-c", "2", "-w", "5", "-I", "v1", Address(11)});
+  const RunResult probe =
+      latecomer->Run({"arping", "-D", "-c", "2", "-w", "5", "-I", "v1", Address(11)});
   EXPECT_EQ(probe.exit_code, 1) << probe.ToString();
-  EXPECT_EQ(latecomer->Run({"arping", "-D", "-c", "2", "-w", "2", "-I", "v1", Address(77)}).exit_code, 0)
+  EXPECT_EQ(
+      latecomer->Run({"arping", "-D", "-c", "2", "-w", "2", "-I", "v1", Address(77)}).exit_code, 0)
       << "an unused address";
   ExpectCaptureDecodes(4);
 }
@@ -213,8 +261,10 @@ TEST_F(GatewayDadTest, IpoibHostDetectsDuplicateOfEthernetHost) {
   gateway()->WaitUntilActive();
   for (const std::string& address : {Address(1) + "/24", Address6(1) + "/64"}) {
     SCOPED_TRACE(address);
-    IpoibHost* const latecomer = LaunchIpoibHost(absl::StrContains(address, ':') ? 2 : 1, {.addresses = {address}});
-    latecomer->WaitUntil({"show"}, [](const std::string& show) { return absl::StrContains(show, ": duplicate"); });
+    IpoibHost* const latecomer =
+        LaunchIpoibHost(absl::StrContains(address, ':') ? 2 : 1, {.addresses = {address}});
+    latecomer->WaitUntil(
+        {"show"}, [](const std::string& show) { return absl::StrContains(show, ": duplicate"); });
     EXPECT_THAT(latecomer->host()->MustIp("address show dev ib0"), Not(HasSubstr(address)));
     EXPECT_THAT(latecomer->Log(), HasSubstr(address.substr(0, address.find('/'))));
   }
@@ -227,7 +277,7 @@ TEST_F(GatewayDadTest, IpoibHostDetectsDuplicateOfEthernetHost) {
   })) << kernel->MustIp("-6 address show dev ib0");
 }
 
-// ---- Scans ------------------------------------------------------------------------------------------------------------
+// ---- Scans --------------------------------------------------------------------------------------
 
 class GatewayScanTest : public GatewayTest, public testing::WithParamInterface<bool> {
  protected:
@@ -241,7 +291,8 @@ class GatewayScanTest : public GatewayTest, public testing::WithParamInterface<b
                   : absl::StrCat("10.0.", 50 * range + i / 250, ".", 1 + i % 250);
   }
   Bytes Solicitation(MacAddr from, const std::string& about) const {
-    return ipv6() ? NeighborSolicitation(from, Ip6(AddressOf(1)), Ip6(about)) : ArpRequest(from, Ip4(AddressOf(1)), Ip4(about));
+    return ipv6() ? NeighborSolicitation(from, Ip6(AddressOf(1)), Ip6(about))
+                  : ArpRequest(from, Ip4(AddressOf(1)), Ip4(about));
   }
 
   // Solicits all of them from an Ethernet host, as fast as possible.
@@ -249,9 +300,11 @@ class GatewayScanTest : public GatewayTest, public testing::WithParamInterface<b
     PacketSocket socket(from, "v1");
     const MacAddr mac = Mac(from->Mac("v1"));
     std::vector<Bytes> solicitations;
-    for (int i = 0; i < kScanned; ++i) solicitations.push_back(Solicitation(mac, UnusedAddress(1, i)));
+    for (int i = 0; i < kScanned; ++i)
+      solicitations.push_back(Solicitation(mac, UnusedAddress(1, i)));
     for (size_t at = 0; at < solicitations.size(); at += 500) {
-      socket.SendAll({solicitations.begin() + static_cast<long>(at), solicitations.begin() + static_cast<long>(at) + 500});
+      socket.SendAll({solicitations.begin() + static_cast<long>(at),
+                      solicitations.begin() + static_cast<long>(at) + 500});
     }
   }
   // Sends a datagram to each of them from an IPoIB host, as fast as its interface accepts them.
@@ -267,21 +320,27 @@ class GatewayScanTest : public GatewayTest, public testing::WithParamInterface<b
   }
   // For messages: the drops of the second IPoIB host, if it is eoib-ipoib.
   std::string IpoibDrops() {
-    return IsKernelIpoib(2) ? "" : ipoib_daemon(2)->MustCtl({"drops"}) + ipoib_daemon(2)->MustCtl({"link", "drops"});
+    return IsKernelIpoib(2)
+               ? ""
+               : ipoib_daemon(2)->MustCtl({"drops"}) + ipoib_daemon(2)->MustCtl({"link", "drops"});
   }
-  // Pings between the second hosts of both sides. During a scan, which takes all processors, one or two may be lost.
+  // Pings between the second hosts of both sides. During a scan, which takes all processors, one or
+  // two may be lost.
   void ExpectCommunication() {
-    for (const auto& [from, to] : {std::pair(ethernet_host(2), AddressOf(12)), std::pair(ipoib_host(2), AddressOf(2))}) {
+    for (const auto& [from, to] :
+         {std::pair(ethernet_host(2), AddressOf(12)), std::pair(ipoib_host(2), AddressOf(2))}) {
       const PingAnswers answers = Ping(from, to, 50, "0.02");
-      EXPECT_LE(answers.lost.size(), 2u) << "of 50 " << answers.log << "\n"
-                                         << gateway()->MustCtl({"gateway", "drops"}) << IpoibDrops();
+      EXPECT_LE(answers.lost.size(), 2u)
+          << "of 50 " << answers.log << "\n"
+          << gateway()->MustCtl({"gateway", "drops"}) << IpoibDrops();
     }
   }
   // Checks that `counter` has grown no faster than the gateway's rate limit since `begin`.
   void ExpectNoStorm(const std::string& counter, uint64_t before, absl::Time begin) {
     const uint64_t count = gateway()->Stat(counter) - before;
     const double seconds = absl::ToDoubleSeconds(absl::Now() - begin);
-    std::cout << counter << " " << count << " in " << seconds << " s, with " << kScanned << " addresses scanned\n";
+    std::cout << counter << " " << count << " in " << seconds << " s, with " << kScanned
+              << " addresses scanned\n";
     EXPECT_LT(static_cast<double>(count), 200 + 150 * seconds) << "burst, rate limit and pings";
   }
 };
@@ -289,8 +348,8 @@ class GatewayScanTest : public GatewayTest, public testing::WithParamInterface<b
 INSTANTIATE_TEST_SUITE_P(Families, GatewayScanTest, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "Ipv6" : "Ipv4"; });
 
-// The first host of either side scans ten thousand unused addresses: the gateway limits its solicitations on the other side,
-// and the other hosts can communicate.
+// The first host of either side scans ten thousand unused addresses: the gateway limits its
+// solicitations on the other side, and the other hosts can communicate.
 TEST_P(GatewayScanTest, SolicitationsOfAddressScanAreRateLimited) {
   AddHosts(2, 2, "prefixes = [\"10.0.0.0/16\", \"fd00::/64\"]\n");
   ExpectPing(ethernet_host(2), AddressOf(12));
@@ -303,7 +362,8 @@ TEST_P(GatewayScanTest, SolicitationsOfAddressScanAreRateLimited) {
   EXPECT_GT(solicited, 1'000u) << "a slow gateway's agent loses some";
   EXPECT_GT(gateway()->Drop("throttled"), solicited * 8 / 10);
 
-  // From IPoIB. An IPv6 solicitation goes to the target's solicited-node group, which does not exist for an unused address.
+  // From IPoIB. An IPv6 solicitation goes to the target's solicited-node group, which does not
+  // exist for an unused address.
   ipoib_host(1)->MustIp("route add 10.0.0.0/16 dev ib0");
   const uint64_t frames = gateway()->Stat("frames_out"), packets = gateway()->Stat("packets_in");
   const absl::Time again = absl::Now();
@@ -313,7 +373,7 @@ TEST_P(GatewayScanTest, SolicitationsOfAddressScanAreRateLimited) {
   EXPECT_GT(gateway()->Stat("packets_in") - packets, ipv6() ? 50u : 1'000u);
 }
 
-// ---- RARP -------------------------------------------------------------------------------------------------------------
+// ---- RARP ---------------------------------------------------------------------------------------
 
 // RFC 903: a reverse-ARP request crosses to the IPoIB link, in the form of RFC 4391 §9.1.
 TEST_F(GatewayTest, RarpRequestCrossesToIpoib) {
@@ -325,11 +385,12 @@ TEST_F(GatewayTest, RarpRequestCrossesToIpoib) {
   PacketSocket socket(ethernet_host(1), "v1");
   const uint64_t before = gateway()->Stat("arp_translated");
   socket.Send(RarpRequest(Mac(ethernet_host(1)->Mac("v1"))));
-  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return gateway()->Stat("arp_translated") > before; }));
+  EXPECT_TRUE(
+      EventuallyTrue(kPatience, [&] { return gateway()->Stat("arp_translated") > before; }));
   gateway()->MustCtl({"capture", "stop"});
-  const RunResult tshark =
-      gateway()->host()->Run({"tshark", "-n", "-r", path, "-Y", "arp.opcode == 3", "-T", "fields", "-e", "infiniband.bth.p_key",
-                              "-e", "arp.hw.type", "-e", "arp.hw.size", "-e", "_ws.malformed"});
+  const RunResult tshark = gateway()->host()->Run(
+      {"tshark", "-n", "-r", path, "-Y", "arp.opcode == 3", "-T", "fields", "-e",
+       "infiniband.bth.p_key", "-e", "arp.hw.type", "-e", "arp.hw.size", "-e", "_ws.malformed"});
   EXPECT_THAT(tshark.out, HasSubstr(absl::StrCat(kVesPKey, "\t1\t6\t\n"))) << tshark.err;
   EXPECT_THAT(tshark.out, HasSubstr(absl::StrCat(kIpoibPKey, "\t32\t20\t\n"))) << tshark.err;
 }

@@ -75,7 +75,8 @@ TEST_F(GatewayIpTest, AllHostsReachEachOther) {
       ExpectPing(ipoib_host(s), Address6(e));
     }
   }
-  // Between the kernel's IPoIB and eoib-ipoib, where there are both. The first ping waits for the address resolution.
+  // Between the kernel's IPoIB and eoib-ipoib, where there are both. The first ping waits for the
+  // address resolution.
   for (const std::string& to : {Address(11), Address6(11)}) {
     EXPECT_TRUE(ipoib_host(3)->Run({"ping", "-n", "-c", "1", "-W", "5", to}).ok()) << to;
     ExpectPing(ipoib_host(3), to);
@@ -86,12 +87,14 @@ TEST_F(GatewayIpTest, AllHostsReachEachOther) {
   }
 }
 
-// The first packet to a new address takes no extra second, as it would after a lost solicitation or for a missing group.
+// The first packet to a new address takes no extra second, as it would after a lost solicitation or
+// for a missing group.
 TEST_F(GatewayIpTest, FirstPacketIsNotLost) {
   AddHosts(1, 1);
   for (const Direction& direction : Directions()) {
     SCOPED_TRACE(absl::StrCat("to ", direction.to_address));
-    const RunResult ping = direction.from->Run({"ping", "-n", "-c", "1", "-W", "5", direction.to_address});
+    const RunResult ping =
+        direction.from->Run({"ping", "-n", "-c", "1", "-W", "5", direction.to_address});
     EXPECT_TRUE(ping.ok()) << ping.ToString();
     const size_t at = ping.out.find("time=");
     ASSERT_NE(at, std::string::npos) << ping.out;
@@ -105,7 +108,8 @@ TEST_F(GatewayIpTest, DatagramsOfAllSizesArrive) {
   AddHosts(1, 1);
   for (const Direction& direction : Directions()) {
     const UniqueFd receiver = UdpSocket(direction.to, direction.to_address, 5000);
-    const UniqueFd sender = UdpSocket(direction.from, absl::StrContains(direction.to_address, ':') ? "::" : "0.0.0.0", 0);
+    const UniqueFd sender = UdpSocket(
+        direction.from, absl::StrContains(direction.to_address, ':') ? "::" : "0.0.0.0", 0);
     for (const size_t size : {64, 512, 1400, 1472, 1500, 2044, 4000, 4060, 4100, 9000}) {
       SCOPED_TRACE(absl::StrCat(size, " bytes to ", direction.to_address));
       Bytes payload(size, static_cast<uint8_t>(size));
@@ -113,15 +117,16 @@ TEST_F(GatewayIpTest, DatagramsOfAllSizesArrive) {
       // The first datagram of a size may be lost to path MTU discovery.
       for (int i = 0; i < 4 && !arrived; ++i) {
         SendUdp(sender.get(), direction.to_address, 5000, payload);
-        while (const absl::optional<Bytes> got = ReceiveUdp(receiver.get(), absl::Seconds(i == 3 ? 10 : 1))) {
+        while (const absl::optional<Bytes> got =
+                   ReceiveUdp(receiver.get(), absl::Seconds(i == 3 ? 10 : 1))) {
           if ((arrived = *got == payload)) break;  // else an earlier one that was late
         }
       }
       EXPECT_TRUE(arrived);
     }
   }
-  // IPv4 hosts on IPoIB get the error at 4,060 bytes, which is one packet there but exceeds Ethernet's MTU; IPv6 hosts at
-  // larger sizes.
+  // IPv4 hosts on IPoIB get the error at 4,060 bytes, which is one packet there but exceeds
+  // Ethernet's MTU; IPv6 hosts at larger sizes.
   EXPECT_GE(gateway()->Stat("too_big_sent"), 2u);
 }
 
@@ -154,7 +159,8 @@ TEST_F(GatewayIpTest, TsharkDecodesEveryPacketOnBothSides) {
     const bool ipv6 = absl::StrContains(direction.to_address, ':');
     const UniqueFd receiver = UdpSocket(direction.to, direction.to_address, 5000);
     const UniqueFd sender = UdpSocket(direction.from, ipv6 ? "::" : "0.0.0.0", 0);
-    for (const size_t size : {10, 4000, 9000}) SendUdp(sender.get(), direction.to_address, 5000, Bytes(size, 'x'));
+    for (const size_t size : {10, 4000, 9000})
+      SendUdp(sender.get(), direction.to_address, 5000, Bytes(size, 'x'));
     const Connection connection = Connect(direction);
     ASSERT_TRUE(connection.in.valid());
     EXPECT_EQ(connection.Send(100'000), "");
@@ -162,7 +168,7 @@ TEST_F(GatewayIpTest, TsharkDecodesEveryPacketOnBothSides) {
   ExpectCaptureDecodes(50);
 }
 
-// ---- Coming back ------------------------------------------------------------------------------------------------------
+// ---- Coming back --------------------------------------------------------------------------------
 
 class GatewayReturnTest : public GatewayTest, public testing::WithParamInterface<bool> {};
 
@@ -172,7 +178,8 @@ INSTANTIATE_TEST_SUITE_P(Families, GatewayReturnTest, ::testing::Bool(),
 // RFC 4391 §9.4: the host has another queue pair, and may or may not announce it.
 TEST_P(GatewayReturnTest, IpoibHostWithNewQueuePairIsReached) {
   AddHosts(1, 1);
-  const std::string ours = GetParam() ? Address6(1) : Address(1), theirs = GetParam() ? Address6(11) : Address(11);
+  const std::string ours = GetParam() ? Address6(1) : Address(1),
+                    theirs = GetParam() ? Address6(11) : Address(11);
   ExpectPing(ethernet_host(1), theirs);
   const std::string before = IpoibAddressOf(1);
   Traffic traffic;
@@ -184,7 +191,8 @@ TEST_P(GatewayReturnTest, IpoibHostWithNewQueuePairIsReached) {
   EXPECT_NE(IpoibAddressOf(1), before);
   for (const Stream* stream : {to, from}) {
     absl::optional<absl::Time> forwards;
-    ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return (forwards = stream->ForwardsSince(back)).has_value(); }));
+    ASSERT_TRUE(EventuallyTrue(
+        kPatience, [&] { return (forwards = stream->ForwardsSince(back)).has_value(); }));
     EXPECT_LE(*forwards - back, absl::Seconds(3) + traffic.StallAllowance(back));
   }
 }
@@ -200,7 +208,8 @@ TEST_F(GatewayIpTest, TcpConnectionSurvivesGatewayRestart) {
     std::string result = "not sent";
     const uint64_t before = gateway()->Stat("crossed");
     std::thread transfer([&] { result = connection.Send(size); });
-    EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return gateway()->Stat("crossed") > before + 100; }));
+    EXPECT_TRUE(
+        EventuallyTrue(kPatience, [&] { return gateway()->Stat("crossed") > before + 100; }));
     gateway()->Kill(SIGKILL);
     gateway()->Wait();
     gateway()->Start();
@@ -210,7 +219,7 @@ TEST_F(GatewayIpTest, TcpConnectionSurvivesGatewayRestart) {
   }
 }
 
-// ---- Hellos ----------------------------------------------------------------------------------------------------------
+// ---- Hellos -------------------------------------------------------------------------------------
 
 bool IsHello(const Bytes& packet) {
   const std::string magic = std::string("eoib") + '\1';
@@ -223,8 +232,10 @@ TEST_F(GatewayIpTest, HostsDoNotReceiveGatewayHellos) {
   PacketSocket host(ipoib_host(1), "ib0");
   const uint64_t before = gateway()->Stat("hellos_sent");
   const absl::Time begin = absl::Now();
-  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return gateway()->Stat("hellos_sent") >= before + 4; }));
-  EXPECT_GE(absl::Now() - begin, absl::Seconds(2)) << "hellos are rare while there is no other gateway";
+  EXPECT_TRUE(
+      EventuallyTrue(kPatience, [&] { return gateway()->Stat("hellos_sent") >= before + 4; }));
+  EXPECT_GE(absl::Now() - begin, absl::Seconds(2))
+      << "hellos are rare while there is no other gateway";
   ExpectPing(ethernet_host(1), Address(11));
   EXPECT_EQ(host.Count(IsHello), 0u);
   EXPECT_GT(host.Count(Any), 0u);
@@ -235,7 +246,8 @@ TEST_F(SoftGatewayIpTest, HellosOfUnlistedPeersAreIgnored) {
   AddHosts(1, 1, absl::StrCat("peers = []\n", kPrefixes));
   ipoib_daemon(1)->host()->Sysctl("ipv6/auto_flowlabels", "0");  // hellos have no flow label
   std::string hello = std::string("eoib") + '\1' + '\2' + '\xff' + std::string("\0\x80\x01\0\0", 5);
-  for (absl::string_view byte : absl::StrSplit(ipoib_daemon(1)->Address(), ':')) hello += absl::HexStringToBytes(byte);
+  for (absl::string_view byte : absl::StrSplit(ipoib_daemon(1)->Address(), ':'))
+    hello += absl::HexStringToBytes(byte);
   MulticastStation attacker(ipoib_daemon(1)->host(), /*ipv6=*/true, 57371, "ib0");
   attacker.SetHops(255);
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
@@ -247,13 +259,14 @@ TEST_F(SoftGatewayIpTest, HellosOfUnlistedPeersAreIgnored) {
   ExpectPing(ethernet_host(1), Address(11));
 }
 
-// ---- Two gateways -----------------------------------------------------------------------------------------------------
+// ---- Two gateways -------------------------------------------------------------------------------
 
 TEST_F(GatewayIpTest, TwoGatewaysDoNotLoopAndStandbyTakesOver) {
   AddHosts(1, 1);
   GatewayDaemon* const second = AddGateway("gx");
   second->Launch();
-  second->WaitUntil({"gateway", "show"}, [](const std::string& show) { return absl::StrContains(show, ", standby"); });
+  second->WaitUntil({"gateway", "show"},
+                    [](const std::string& show) { return absl::StrContains(show, ", standby"); });
   EXPECT_EQ(gateway()->State(), "active");
   PacketSocket host(ipoib_host(1), "ib0");
   for (const std::string& to : {Address(11), Address6(11)}) ExpectPing(ethernet_host(1), to);
@@ -300,27 +313,38 @@ TEST_F(GatewayIpTest, ReloadChangesAGatewayOrNothing) {
   SteadyPing ping(ethernet_host(1), Address(11));
   WriteFile(file, before + "priority = 42\n");
   EXPECT_EQ(gateway()->MustCtl({"reload"}), "change gateway gw0, in place\n");
-  EXPECT_THAT(gateway()->MustCtl({"gateway", "show"}), AllOf(HasSubstr("priority 42"), HasSubstr("active")));
-  EXPECT_THAT(gateway()->MustCtl({"gateway", "set", "gw0", "stations=9", "neighbors=9", "asks_per_second=7",
-                                  "query_groups=false", "peers=[]", "routers=[\"10.0.0.9\"]", "icmp_source=[\"10.0.0.8\"]"}),
+  EXPECT_THAT(gateway()->MustCtl({"gateway", "show"}),
+              AllOf(HasSubstr("priority 42"), HasSubstr("active")));
+  EXPECT_THAT(gateway()->MustCtl({"gateway", "set", "gw0", "stations=9", "neighbors=9",
+                                  "asks_per_second=7", "query_groups=false", "peers=[]",
+                                  "routers=[\"10.0.0.9\"]", "icmp_source=[\"10.0.0.8\"]"}),
               Not(HasSubstr("replace")));
   EXPECT_THAT(gateway()->MustCtl({"reload"}), Not(HasSubstr("replace"))) << "back to the file";
 
   // A second gateway, in another VLAN, leaves the first one alone.
-  WriteFile(file, absl::StrCat(before, "priority = 42\n[[gateway]]\nname = \"gw1\"\nves = \"red\"\nvlan = 9\npkey = 0x8001\n"));
+  WriteFile(
+      file,
+      absl::StrCat(
+          before,
+          "priority = 42\n[[gateway]]\nname = \"gw1\"\nves = \"red\"\nvlan = 9\npkey = 0x8001\n"));
   EXPECT_THAT(gateway()->MustCtl({"reload"}), HasSubstr("add gateway gw1"));
   EXPECT_THAT(gateway()->MustCtl({"gateway", "show"}), HasSubstr("gw1"));
   WriteFile(file, before + "priority = 42\n");
   EXPECT_THAT(gateway()->MustCtl({"reload"}), HasSubstr("remove gateway gw1"));
 
   // The same by commands, saved, and by a drop-in.
-  EXPECT_THAT(gateway()->MustCtl({"gateway", "add", "gw1", "ves=red", "vlan=9", "pkey=0x8001"}), HasSubstr("add gateway gw1"));
-  EXPECT_THAT(gateway()->Ctl({"gateway", "set", "gw1", "vlan=0", "pkey=0x8002"}).err, HasSubstr("two are a loop"));
-  EXPECT_EQ(gateway()->MustCtl({"gateway", "set", "gw1", "priority=7"}), "change gateway gw1, in place\n");
+  EXPECT_THAT(gateway()->MustCtl({"gateway", "add", "gw1", "ves=red", "vlan=9", "pkey=0x8001"}),
+              HasSubstr("add gateway gw1"));
+  EXPECT_THAT(gateway()->Ctl({"gateway", "set", "gw1", "vlan=0", "pkey=0x8002"}).err,
+              HasSubstr("two are a loop"));
+  EXPECT_EQ(gateway()->MustCtl({"gateway", "set", "gw1", "priority=7"}),
+            "change gateway gw1, in place\n");
   EXPECT_EQ(gateway()->MustCtl({"gateway", "set", "gw1", "vlan=8"}),
-            "replace gateway gw1: it leaves its IPoIB link and joins it again; no traffic for about 2 s\n");
+            "replace gateway gw1: it leaves its IPoIB link and joins it again; no traffic for "
+            "about 2 s\n");
   gateway()->MustCtl({"config", "save"});
-  EXPECT_THAT(gateway()->host()->MustRun({"cat", file}), AllOf(HasSubstr("priority = 42"), HasSubstr("priority = 7")));
+  EXPECT_THAT(gateway()->host()->MustRun({"cat", file}),
+              AllOf(HasSubstr("priority = 42"), HasSubstr("priority = 7")));
   gateway()->MustCtl({"gateway", "del", "gw1"});
   EXPECT_THAT(gateway()->MustCtl({"config", "diff"}), HasSubstr("add gateway gw1"));
   gateway()->MustCtl({"config", "save"});

@@ -1,5 +1,5 @@
-// GatewayTest: a gateway between up to three Ethernet hosts and three IPoIB hosts in one IP subnet: 10.0.0.N and fd00::N,
-// where N starts at 1 on Ethernet and at 11 on IPoIB.
+// GatewayTest: a gateway between up to three Ethernet hosts and three IPoIB hosts in one IP
+// subnet: 10.0.0.N and fd00::N, where N starts at 1 on Ethernet and at 11 on IPoIB.
 #ifndef EOIB_TESTS_NETNS_GATEWAY_TEST_FIXTURE_H_
 #define EOIB_TESTS_NETNS_GATEWAY_TEST_FIXTURE_H_
 
@@ -31,7 +31,9 @@ class GatewayTest : public SwitchTest {
     SwitchTest::SetUp();
     StartFabric(Partitions());
   }
-  virtual std::vector<PartitionSpec> Partitions() const { return {{.pkey = kVesPKey}, {.pkey = kIpoibPKey, .ipoib = true}}; }
+  virtual std::vector<PartitionSpec> Partitions() const {
+    return {{.pkey = kVesPKey}, {.pkey = kIpoibPKey, .ipoib = true}};
+  }
   void TearDown() override {
     for (auto& gateway : gateways_) {
       if (gateway->Alive()) ExpectConservation(gateway.get());
@@ -39,41 +41,49 @@ class GatewayTest : public SwitchTest {
     for (auto& [number, host] : ipoib_daemons_) {
       if (host->Alive()) ExpectConservation(host.get());
     }
-    // The kernel deletes a namespace some time after its last process; until then its interface would answer the next test.
+    // The kernel deletes a namespace some time after its last process; until then its interface
+    // would answer the next test.
     for (Host* host : kernel_hosts_) host->MustIp("link del ib0");
     for (auto& [number, host] : ipoib_daemons_) ExpectCleanExit(host.get());
     for (auto& gateway : gateways_) ExpectCleanExit(gateway.get());
     SwitchTest::TearDown();
   }
 
-  GatewayDaemon* AddGateway(const std::string& host = "gw", const std::vector<GatewaySpec>& specs = {{.more = kPrefixes}}) {
-    gateways_.push_back(std::make_unique<GatewayDaemon>(&lab(), &fabric(), lab().AddHost(host), specs));
+  GatewayDaemon* AddGateway(const std::string& host = "gw",
+                            const std::vector<GatewaySpec>& specs = {{.more = kPrefixes}}) {
+    gateways_.push_back(
+        std::make_unique<GatewayDaemon>(&lab(), &fabric(), lab().AddHost(host), specs));
     return gateways_.back().get();
   }
   // The specification with the addresses 10.0.0.`10 + number` and fd00::`10 + number`.
   static IpoibSpec Numbered(int number, const Argv& more = {}) {
-    return {.addresses = {Address(10 + number) + "/24", Address6(10 + number) + "/64"}, .more = more};
+    return {.addresses = {Address(10 + number) + "/24", Address6(10 + number) + "/64"},
+            .more = more};
   }
   // Starts eoib-ipoib on a new host s`number`, without waiting.
   IpoibHost* LaunchIpoibHost(int number) { return LaunchIpoibHost(number, Numbered(number)); }
   IpoibHost* LaunchIpoibHost(int number, const IpoibSpec& spec) {
     Host* const host = lab().AddHost(absl::StrCat("s", number), {.ipv6 = true});
-    const auto& program = ipoib_daemons_[number] = std::make_unique<IpoibHost>(&lab(), &fabric(), host, spec);
+    const auto& program = ipoib_daemons_[number] =
+        std::make_unique<IpoibHost>(&lab(), &fabric(), host, spec);
     program->Launch();
     return program.get();
   }
-  // Starts a gateway with this configuration, and hosts on both sides; waits until all are ready. `more` is for eoib-ipoib.
-  void AddHosts(int ethernet, int ipoib, const std::string& configuration = kPrefixes, const Argv& more = {}) {
+  // Starts a gateway with this configuration, and hosts on both sides; waits until all are ready.
+  // `more` is for eoib-ipoib.
+  void AddHosts(int ethernet, int ipoib, const std::string& configuration = kPrefixes,
+                const Argv& more = {}) {
     AddGateway("gw", {{.more = configuration}})->Launch();
     for (int i = 1; i <= ipoib; ++i) AddIpoibHost(i, Numbered(i, more));
     AddNumberedAgents(ethernet, {}, {.ipv6 = true});
     WaitUntilIpoibIsReady();
     gateway()->WaitUntilActive();
   }
-  // Adds IPoIB host `number`, the next one. In a virtual machine the first two use the kernel's ib_ipoib; all others
-  // eoib-ipoib.
+  // Adds IPoIB host `number`, the next one. In a virtual machine the first two use the kernel's
+  // ib_ipoib; all others eoib-ipoib.
   void AddIpoibHost(int number, const IpoibSpec& spec) {
-    ipoib_hosts_.push_back(IsKernelIpoib(number) ? AddKernelIpoibHost(number, spec) : LaunchIpoibHost(number, spec)->host());
+    ipoib_hosts_.push_back(IsKernelIpoib(number) ? AddKernelIpoibHost(number, spec)
+                                                 : LaunchIpoibHost(number, spec)->host());
   }
   void WaitUntilIpoibIsReady() {
     for (auto& [number, host] : ipoib_daemons_) host->WaitUntilReady();
@@ -81,13 +91,15 @@ class GatewayTest : public SwitchTest {
   bool HasKernelIpoib() { return dynamic_cast<IbFabric*>(&fabric()) != nullptr; }
   bool IsKernelIpoib(int number) { return HasKernelIpoib() && number < 3; }
   // Adds host s`number` with an interface ib0 of ib_ipoib.
-  Host* AddKernelIpoibHost(int number, const IpoibSpec& spec, const HostOptions& options = {.ipv6 = true}) {
+  Host* AddKernelIpoibHost(int number, const IpoibSpec& spec,
+                           const HostOptions& options = {.ipv6 = true}) {
     Host* const host = lab().AddHost(absl::StrCat("s", number), options);
     MakeKernelInterface(host, number, spec);
     kernel_hosts_.push_back(host);
     return host;
   }
-  // Deletes and recreates the interface of IPoIB host `number` of AddHosts: it gets another queue pair.
+  // Deletes and recreates the interface of IPoIB host `number` of AddHosts: it gets another queue
+  // pair.
   void ReplaceIpoibInterface(int number) {
     Host* const host = ipoib_host(number);
     if (IsKernelIpoib(number)) {
@@ -99,8 +111,8 @@ class GatewayTest : public SwitchTest {
     program->Wait();
     program->Start();
   }
-  // The link-layer address of an IPoIB host. The kernel's begins with capability flags (RFC 4755 §2), which the gateway does
-  // not show.
+  // The link-layer address of an IPoIB host. The kernel's begins with capability flags (RFC 4755
+  // §2), which the gateway does not show.
   std::string IpoibAddressOf(int number) {
     if (!IsKernelIpoib(number)) return ipoib_daemon(number)->Address();
     const std::string link = ipoib_host(number)->MustIp("-o link show ib0");
@@ -121,17 +133,23 @@ class GatewayTest : public SwitchTest {
   Host* ipoib_host(size_t number) { return ipoib_hosts_[number - 1]; }
 
  private:
-  // Makes a child interface of ib_ipoib in the host's namespace, with its addresses, and sets it up.
+  // Makes a child interface of ib_ipoib in the host's namespace, with its addresses, and sets it
+  // up.
   void MakeKernelInterface(Host* host, int number, const IpoibSpec& spec) {
-    const std::string parent = IbSubnet::IpoibInterface(dynamic_cast<IbFabric&>(fabric()).AdapterOf(host->name()));
+    const std::string parent =
+        IbSubnet::IpoibInterface(dynamic_cast<IbFabric&>(fabric()).AdapterOf(host->name()));
     const std::string child = absl::StrCat("ibs", number);
+    MustRunOnMachine(Words(absl::StrCat("ip link add link ", parent, " name ", child,
+                                        " type ipoib pkey 0x", absl::Hex(spec.pkey))));
     MustRunOnMachine(
-        Words(absl::StrCat("ip link add link ", parent, " name ", child, " type ipoib pkey 0x", absl::Hex(spec.pkey))));
-    MustRunOnMachine(Words(absl::StrCat("ip link set ", child, " netns ", host->holder(), " name ib0")));
+        Words(absl::StrCat("ip link set ", child, " netns ", host->holder(), " name ib0")));
     host->SetUp("ib0");
     for (const std::string& address : spec.addresses) host->AddAddress("ib0", address);
-    if (!EventuallyTrue(kPatience, [&] { return absl::StrContains(host->MustIp("link show ib0"), "LOWER_UP"); })) {
-      Die(absl::StrCat("ib0 of ", host->name(), " does not come up: ", host->MustIp("link show ib0")));
+    if (!EventuallyTrue(kPatience, [&] {
+          return absl::StrContains(host->MustIp("link show ib0"), "LOWER_UP");
+        })) {
+      Die(absl::StrCat("ib0 of ", host->name(),
+                       " does not come up: ", host->MustIp("link show ib0")));
     }
   }
   std::string capture_path() { return lab().Path("gateway.erf"); }
@@ -149,22 +167,25 @@ class GatewayTest : public SwitchTest {
 inline void GatewayTest::ExpectCaptureDecodes(size_t least) {
   gateway()->MustCtl({"capture", "stop"});
   Argv argv = TsharkOf(capture_path());
-  for (const char* preference : {"ip.check_checksum:TRUE", "tcp.check_checksum:TRUE", "udp.check_checksum:TRUE",
-                                 "ip.defragment:FALSE", "ipv6.defragment:FALSE"}) {
+  for (const char* preference :
+       {"ip.check_checksum:TRUE", "tcp.check_checksum:TRUE", "udp.check_checksum:TRUE",
+        "ip.defragment:FALSE", "ipv6.defragment:FALSE"}) {
     argv.insert(argv.end(), {"-o", preference});
   }
   argv.insert(argv.end(), {"-T", "fields"});
-  for (const char* field : {"infiniband.bth.p_key", "frame.protocols", "_ws.malformed", "infiniband.eoib.tcp_chk",
-                            "ip.checksum.status", "tcp.checksum.status", "udp.checksum.status", "icmp.checksum.status",
-                            "icmpv6.checksum.status", "infiniband.eoib.ms", "infiniband.eoib.ip_seg_offset",
-                            // To tell which one it is.
-                            "frame.number", "ip.src", "ipv6.src", "tcp.seq_raw", "tcp.len", "tcp.checksum"}) {
+  for (const char* field :
+       {"infiniband.bth.p_key", "frame.protocols", "_ws.malformed", "infiniband.eoib.tcp_chk",
+        "ip.checksum.status", "tcp.checksum.status", "udp.checksum.status", "icmp.checksum.status",
+        "icmpv6.checksum.status", "infiniband.eoib.ms", "infiniband.eoib.ip_seg_offset",
+        // To tell which one it is.
+        "frame.number", "ip.src", "ipv6.src", "tcp.seq_raw", "tcp.len", "tcp.checksum"}) {
     argv.insert(argv.end(), {"-e", field});
   }
   const RunResult tshark = gateway()->host()->Run(argv);
   ASSERT_TRUE(tshark.ok()) << tshark.err;
   size_t ves = 0, ipoib = 0;
-  for (const std::string& line : std::vector<std::string>(absl::StrSplit(tshark.out, '\n', absl::SkipEmpty()))) {
+  for (const std::string& line :
+       std::vector<std::string>(absl::StrSplit(tshark.out, '\n', absl::SkipEmpty()))) {
     const std::vector<std::string> fields = absl::StrSplit(line, '\t');
     ASSERT_EQ(fields.size(), 17u) << line;
     if (fields[1] == "erf") continue;  // the comment record of a capture on real verbs
@@ -172,13 +193,16 @@ inline void GatewayTest::ExpectCaptureDecodes(size_t least) {
     ++(is_ves ? ves : ipoib);
     EXPECT_TRUE(is_ves || fields[0] == absl::StrCat(kIpoibPKey)) << line;
     // tshark does not know the extension of segments. A super-frame here has more than one.
-    const bool segment = fields[9] == "1" || !(fields[10].empty() || fields[10] == "0x0000" || fields[10] == "0");
+    const bool segment =
+        fields[9] == "1" || !(fields[10].empty() || fields[10] == "0x0000" || fields[10] == "0");
     if (is_ves && segment) continue;
     const bool decodes =
-        absl::StartsWith(fields[1], is_ves ? "erf:infiniband:infiniband.eoib:eth:ethertype:" : "erf:infiniband:ethertype:");
+        absl::StartsWith(fields[1], is_ves ? "erf:infiniband:infiniband.eoib:eth:ethertype:"
+                                           : "erf:infiniband:ethertype:");
     EXPECT_TRUE(decodes) << line;
     EXPECT_EQ(fields[2], "") << line;
-    const bool vouched = is_ves && fields[3] != "0x0000";  // then TCP and UDP checksums are not complete
+    // Then TCP and UDP checksums are not complete.
+    const bool vouched = is_ves && fields[3] != "0x0000";
     for (size_t i = 4; i < 9; ++i) {
       const bool bad = absl::StrContains(fields[i], '0');
       EXPECT_FALSE(bad && (i == 4 || !vouched || i > 6)) << line;

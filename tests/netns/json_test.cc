@@ -1,5 +1,5 @@
-// `eoibctl -j`: every command of every program answers in JSON as control/schema describes it. A command without a schema, or
-// without an example here, fails the test.
+// `eoibctl -j`: every command of every program answers in JSON as control/operator/schema describes
+// it. A command without a schema, or without an example here, fails the test.
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -26,7 +26,8 @@ constexpr bool kRefused = true;
 using Examples = std::vector<Example>;
 
 const Examples& CommonExamples() {
-  static const Examples examples = {{{"list-commands"}}, {{"help"}}, {{"help", "log"}}, {{"log/set", "info"}}};
+  static const Examples examples = {
+      {{"list-commands"}}, {{"help"}}, {{"help", "log"}}, {{"log/set", "info"}}};
   return examples;
 }
 
@@ -50,8 +51,10 @@ class SoftJsonTest : public SwitchTest {
     EXPECT_NE(result.err, "");
   }
 
-  // Runs the examples. All commands that the program lists must be among them and in the schema, and the reverse.
-  void ExpectAnswersFit(Host* host, const std::string& ctl_path, const std::vector<std::string>& schemas, Examples examples) {
+  // Runs the examples. All commands that the program lists must be among them and in the schema,
+  // and the reverse.
+  void ExpectAnswersFit(Host* host, const std::string& ctl_path,
+                        const std::vector<std::string>& schemas, Examples examples) {
     const AnswerSchema schema(schemas);
     examples.insert(examples.begin(), CommonExamples().begin(), CommonExamples().end());
     std::set<std::string> listed, run = {"exit"};  // `exit` ends the test, which ends the programs
@@ -64,19 +67,23 @@ class SoftJsonTest : public SwitchTest {
         continue;
       }
       const json answer = Answer(host, ctl_path, command);
-      EXPECT_EQ(schema.Violations(command[0], answer), "") << absl::StrJoin(command, " ") << ": " << answer.dump();
+      EXPECT_EQ(schema.Violations(command[0], answer), "")
+          << absl::StrJoin(command, " ") << ": " << answer.dump();
     }
-    EXPECT_EQ(listed, schema.commands()) << "each command has its schema in control/schema";
+    EXPECT_EQ(listed, schema.commands())
+        << "each command has its schema in control/operator/schema";
     EXPECT_EQ(listed, run) << "each command has an example in this test";
   }
-  void ExpectExitFits(Host* host, const std::string& ctl_path, const std::vector<std::string>& schemas) {
+  void ExpectExitFits(Host* host, const std::string& ctl_path,
+                      const std::vector<std::string>& schemas) {
     const json answer = Answer(host, ctl_path, {"exit", "--yes"});
     EXPECT_EQ(AnswerSchema(schemas).Violations("exit", answer), "") << answer.dump();
   }
 };
 
 TEST_F(SoftJsonTest, Agent) {
-  const std::vector<std::string> kSchemas = {"daemon", "port", "config", "agent", "fdb", "peers", "eoibd"};
+  const std::vector<std::string> kSchemas = {"daemon", "port",  "config", "agent",
+                                             "fdb",    "peers", "eoibd"};
   auto hosts = AddNumberedAgents(2);
   ExpectPing(hosts[0]->host(), Address(2));
   ExpectAnswersFit(hosts[0]->host(), hosts[0]->ctl_path(), kSchemas,
@@ -127,7 +134,8 @@ TEST_F(SoftJsonTest, GatewayAndIpoibHost) {
   Host* const gw = lab().AddHost("gw");
   gw->AddVeth("nic", lab().AddHost("core"), "e0");
   GatewayDaemon gateway(&lab(), &fabric(), gw,
-                        {{.more = "prefixes = [\"10.0.0.0/24\"]\n[[uplink]]\nname = \"up0\"\nves = \"red\"\nnetdev = \"nic\"\n"
+                        {{.more = "prefixes = [\"10.0.0.0/24\"]\n[[uplink]]\nname = \"up0\"\nves = "
+                                  "\"red\"\nnetdev = \"nic\"\n"
                                   "vlans = [10]\npeers = [\"fe80::1\"]\n"}});
   gateway.Start();
   IpoibHost ipoib(&lab(), &fabric(), lab().AddHost("s1"), {.addresses = {"10.0.0.11/24"}});
@@ -198,13 +206,15 @@ TEST_F(SoftJsonTest, GatewayAndIpoibHost) {
                     {{"link/groups"}},
                     {{"link/stats"}},
                     {{"link/drops"}}});
-  for (Daemon* daemon : std::initializer_list<Daemon*>{&gateway, &ipoib}) EXPECT_EQ(daemon->Stop(), 0) << daemon->Log();
+  for (Daemon* daemon : std::initializer_list<Daemon*>{&gateway, &ipoib})
+    EXPECT_EQ(daemon->Stop(), 0) << daemon->Log();
 }
 
 TEST_F(SoftJsonTest, Fabricd) {
   AddNumberedAgents(2);
   ExpectPing(host(1), Address(2));
-  ExpectAnswersFit(soft_fabric().host(), soft_fabric().directory() + "/fabricd.ctl", {"daemon", "eoib-fabricd"},
+  ExpectAnswersFit(soft_fabric().host(), soft_fabric().directory() + "/fabricd.ctl",
+                   {"daemon", "eoib-fabricd"},
                    {{{"fault", "h1", "h2", "delay", "1ms"}},
                     {{"fault/show"}},
                     {{"show"}},

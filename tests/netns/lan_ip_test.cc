@@ -26,8 +26,7 @@ class IpTest : public SwitchTest {
   Agent* two_ = nullptr;
 };
 
-// ---- Errors
-// ------------------------------------------------------------------------------------------------------------------
+// ---- Errors -------------------------------------------------------------------------------------
 
 // Sends a datagram on a connected socket and returns the error that comes back.
 int ErrorOfSending(int socket) {
@@ -48,7 +47,8 @@ TEST_F(IpTest, PortUnreachableReachesSender) {
   }
 }
 
-// h1 -- switch -- h2 (router) -- link of MTU 1,400 -- far (router) -- server. h1 and the server have large MTUs.
+// h1 -- switch -- h2 (router) -- link of MTU 1,400 -- far (router) -- server. h1 and the server
+// have large MTUs.
 class RoutersTest : public IpTest {
  protected:
   static constexpr char kServer[] = "10.2.0.2", kServer6[] = "fd02::2";
@@ -60,7 +60,7 @@ class RoutersTest : public IpTest {
     Host* far = lab().AddHost("far", {.ipv6 = true});
     server_ = lab().AddHost("server", {.ipv6 = true});
     near->AddVeth("e1", far, "e0", 1400);
-    far->AddVeth("e1", server_, "e0", 4074);
+    far->AddVeth("e1", server_, "e0", 4070);
     for (Host* router : {near, far}) {
       router->Sysctl("ipv4/ip_forward", "1");
       router->Sysctl("ipv6/conf/all/forwarding", "1");
@@ -75,7 +75,8 @@ class RoutersTest : public IpTest {
     Default(server_, "10.2.0.1", "fd02::1");
   }
 
-  static void Connect(Host* host, const std::string& interface, const std::string& prefix, const std::string& prefix6) {
+  static void Connect(Host* host, const std::string& interface, const std::string& prefix,
+                      const std::string& prefix6) {
     host->AddAddress(interface, prefix);
     host->AddAddress(interface, prefix6);
   }
@@ -90,22 +91,27 @@ class RoutersTest : public IpTest {
 TEST_F(RoutersTest, TimeExceededFromRouterReachesSender) {
   Host* client = one_->host();
   const RunResult ping = client->Run({"ping", "-n", "-c", "1", "-W", "5", "-t", "1", kServer});
-  EXPECT_THAT(ping.out, HasSubstr(absl::StrCat("From ", Address(2), " icmp_seq=1 Time to live exceeded")));
+  EXPECT_THAT(ping.out,
+              HasSubstr(absl::StrCat("From ", Address(2), " icmp_seq=1 Time to live exceeded")));
   const RunResult ping6 = client->Run({"ping", "-n", "-c", "1", "-W", "5", "-t", "1", kServer6});
-  EXPECT_THAT(ping6.out, HasSubstr(absl::StrCat("From ", Address6(2), " icmp_seq=1 Time exceeded: Hop limit")));
+  EXPECT_THAT(ping6.out, HasSubstr(absl::StrCat("From ", Address6(2),
+                                                " icmp_seq=1 Time exceeded: Hop limit")));
   ExpectPing(client, kServer);
   ExpectPing(client, kServer6);
 }
 
 TEST_F(RoutersTest, PacketTooBigFromRouterReachesSender) {
   Host* client = one_->host();
-  const RunResult ping = client->Run({"ping", "-n", "-c", "1", "-W", "5", "-M", "do", "-s", "3000", kServer});
+  const RunResult ping =
+      client->Run({"ping", "-n", "-c", "1", "-W", "5", "-M", "do", "-s", "3000", kServer});
   EXPECT_THAT(ping.out + ping.err, HasSubstr("Frag needed and DF set (mtu = 1400)"));
-  const RunResult ping6 = client->Run({"ping", "-n", "-c", "1", "-W", "5", "-M", "do", "-s", "3000", kServer6});
+  const RunResult ping6 =
+      client->Run({"ping", "-n", "-c", "1", "-W", "5", "-M", "do", "-s", "3000", kServer6});
   EXPECT_THAT(ping6.out + ping6.err, HasSubstr("Packet too big: mtu=1400"));
   EXPECT_THAT(client->MustIp(absl::StrCat("route get ", kServer)), HasSubstr("mtu 1400"));
   EXPECT_THAT(client->MustIp(absl::StrCat("-6 route get ", kServer6)), HasSubstr("mtu 1400"));
-  // In fragments it passes, and so does the answer, once the server has got the same error on its side.
+  // In fragments it passes, and so does the answer, once the server has got the same error on its
+  // side.
   for (const char* to : {kServer, kServer6}) {
     EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
       return client->Run({"ping", "-n", "-c", "1", "-W", "1", "-M", "want", "-s", "3000", to}).ok();
@@ -128,8 +134,7 @@ TEST_F(RoutersTest, TcpDiscoversSmallerPathMtu) {
   EXPECT_GT(two_->host()->Counter("", "Icmp6OutPktTooBigs"), 0u);
 }
 
-// ---- Fragments
-// -----------------------------------------------------------------------------------------------------------------
+// ---- Fragments ----------------------------------------------------------------------------------
 
 Bytes Payload(size_t size) {
   Bytes payload;
@@ -139,13 +144,15 @@ Bytes Payload(size_t size) {
 
 TEST_F(IpTest, FragmentedPingsAreAnswered) {
   for (const std::string& to : {Address(2), Address6(2)}) {
-    ExpectPing(one_->host(), to, 1);                 // resolve first: the kernel queues little for a new neighbour
-    ExpectPing(one_->host(), to, 5, "0.01", 10000);  // all fragments fit into the ring between the agents
+    // Resolve first: the kernel queues little for a new neighbour.
+    ExpectPing(one_->host(), to, 1);
+    // All fragments fit into the ring between the agents.
+    ExpectPing(one_->host(), to, 5, "0.01", 10000);
   }
 }
 
-// With checksum offload the kernel leaves the checksum of an unfragmented datagram to the switch, which vouches for it. The
-// switch must not vouch for a fragment, which is not a whole datagram.
+// With checksum offload the kernel leaves the checksum of an unfragmented datagram to the switch,
+// which vouches for it. The switch must not vouch for a fragment, which is not a whole datagram.
 TEST_F(IpTest, FragmentsArriveWithoutVouchedChecksum) {
   ASSERT_THAT(one_->host()->MustRun({"ethtool", "-k", "v1"}), HasSubstr("tx-checksumming: on"));
   for (bool ipv6 : {false, true}) {
@@ -158,9 +165,11 @@ TEST_F(IpTest, FragmentsArriveWithoutVouchedChecksum) {
     const uint64_t vouched = one_->Stat("checksums_vouched");
     EXPECT_GT(vouched, 0u) << "the agent must vouch for a whole datagram";
     PacketSocket arrival(two_->host(), "v1");
-    for (size_t size : {4047, 8100, 40000}) {  // at most what the ring between the agents holds before it has grown
+    // At most what the ring between the agents holds before it has grown.
+    for (size_t size : {4047, 8100, 40000}) {
       SendUdp(sender.get(), to, 4000, Payload(size));
-      EXPECT_EQ(ReceiveUdp(receiver.get()), absl::optional<Bytes>(Payload(size))) << size << " bytes to " << to;
+      EXPECT_EQ(ReceiveUdp(receiver.get()), absl::optional<Bytes>(Payload(size)))
+          << size << " bytes to " << to;
     }
     EXPECT_EQ(one_->Stat("checksums_vouched"), vouched);
     EXPECT_GE(arrival.Count(Any), 2u + 2u + 10u);

@@ -1,7 +1,8 @@
-// A guest moves to another host while others communicate with it, and is announced as kernels, tools and hypervisors do it.
+// A guest moves to another host while others communicate with it, and is announced as kernels,
+// tools and hypervisors do it.
 //
-// The guest is a network namespace. The test deletes its interface on one host and creates it on the other, with the same
-// addresses, which looks like a live migration from outside.
+// The guest is a network namespace. The test deletes its interface on one host and creates it on
+// the other, with the same addresses, which looks like a live migration from outside.
 #include <signal.h>
 
 #include <algorithm>
@@ -37,8 +38,8 @@ class MovesTest : public SwitchTest {
   }
 
   void PlugInto(Agent* agent) {
-    agent->host()->MustIp(absl::StrCat("link add link v1 name eth0 address ", kGuestMac, " netns ", guest_->holder(),
-                                       " type macvlan mode bridge"));
+    agent->host()->MustIp(absl::StrCat("link add link v1 name eth0 address ", kGuestMac, " netns ",
+                                       guest_->holder(), " type macvlan mode bridge"));
     guest_->AddAddress("eth0", Address(kGuest) + "/24");
     guest_->SetUp("eth0");
     where_ = agent;
@@ -52,7 +53,8 @@ class MovesTest : public SwitchTest {
 
   // Does not wait until the announcement was sent.
   void Announce(const std::string& how) {
-    if (how == "RARP") return PacketSocket(guest_, "eth0").Send(RarpRequest(Mac(kGuestMac)));  // as QEMU after a migration
+    // As QEMU after a migration.
+    if (how == "RARP") return PacketSocket(guest_, "eth0").Send(RarpRequest(Mac(kGuestMac)));
     arping_ = guest_->Start({"arping", how, "-q", "-c", "1", "-I", "eth0", Address(kGuest)});
   }
 
@@ -65,7 +67,8 @@ class MovesTest : public SwitchTest {
 };
 
 TEST_F(MovesTest, PingFollowsGuestThatAnnouncesItself) {
-  for (const char* how : {"-U", "-A", "RARP"}) {  // arping's: unsolicited request, unsolicited reply
+  // arping's: unsolicited request, unsolicited reply.
+  for (const char* how : {"-U", "-A", "RARP"}) {
     SCOPED_TRACE(how);
     auto ping = caller_->host()->Start(PingCommand(Address(kGuest), 100000, "0.01"));
     const uint64_t moved = caller_->Stat("moved");
@@ -73,8 +76,10 @@ TEST_F(MovesTest, PingFollowsGuestThatAnnouncesItself) {
     const absl::Time start = absl::Now();
     MoveTo(Elsewhere());
     Announce(how);
-    ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return caller_->Knows(kGuestMac) && caller_->Stat("moved") > moved; }));
-    // A late answer from the guest's old place may still be on its way, and move the MAC back for a moment.
+    ASSERT_TRUE(EventuallyTrue(
+        kPatience, [&] { return caller_->Knows(kGuestMac) && caller_->Stat("moved") > moved; }));
+    // A late answer from the guest's old place may still be on its way, and move the MAC back for a
+    // moment.
     ASSERT_TRUE(Reaches(caller_->host(), Address(kGuest)));
     const absl::Duration took = absl::Now() - start;
     // Pending and new requests are all answered by the guest at its new place.
@@ -85,8 +90,8 @@ TEST_F(MovesTest, PingFollowsGuestThatAnnouncesItself) {
     // Lost: the requests during the move, and one that was under way.
     EXPECT_LE(counts.lost(), took / kInterval + 2) << ping->Log();
     EXPECT_GT(counts.received, 10) << ping->Log();
-    std::cout << how << ": " << counts.lost() << " of " << counts.transmitted << " requests lost, the move took " << took
-              << "\n";
+    std::cout << how << ": " << counts.lost() << " of " << counts.transmitted
+              << " requests lost, the move took " << took << "\n";
     EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return !from->Knows(kGuestMac, "vPort"); }))
         << "the former host must learn that the MAC is behind the fabric";
   }
@@ -95,7 +100,9 @@ TEST_F(MovesTest, PingFollowsGuestThatAnnouncesItself) {
 // The counterpart: without an announcement, the first frame that the guest sends moves its MAC.
 TEST_F(MovesTest, SilentGuestIsFoundAfterItsFirstFrame) {
   MoveTo(b_);
-  EXPECT_FALSE(caller_->host()->Run({"ping", "-n", "-c", "3", "-i", "0.01", "-W", "1", Address(kGuest)}).ok());
+  EXPECT_FALSE(caller_->host()
+                   ->Run({"ping", "-n", "-c", "3", "-i", "0.01", "-W", "1", Address(kGuest)})
+                   .ok());
   ExpectPing(guest_, Address(3), 1);
   ExpectPing(caller_->host(), Address(kGuest));
 }

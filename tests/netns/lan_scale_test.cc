@@ -14,10 +14,11 @@ namespace {
 using ::testing::AnyOf;
 using ::testing::IsEmpty;
 
-// ---- A full table ----------------------------------------------------------------------------------------------------------
+// ---- A full table -------------------------------------------------------------------------------
 
 constexpr size_t kLimit = 100'000;  // divided by the fabric's slowdown
-constexpr size_t kKnown = 4;        // entries before the test: the receiver, and the interfaces of three hosts
+// Entries before the test: the receiver, and the interfaces of three hosts.
+constexpr size_t kKnown = 4;
 const MacAddr kReceiver = MacAddr::FromUint64(0x02'bb'00'00'00'01);
 const MacAddr kNewcomer = MacAddr::FromUint64(0x02'cc'00'00'00'01);
 
@@ -25,7 +26,8 @@ MacAddr Source(size_t i) { return MacAddr::FromUint64(0x02'aa'00'00'00'00 + i); 
 
 class FullTableTest : public SwitchTest {
  protected:
-  // Adds three hosts with a socket on each. All agents learn the hosts' MACs and the receiver's, which is on the second host.
+  // Adds three hosts with a socket on each. All agents learn the hosts' MACs and the receiver's,
+  // which is on the second host.
   void AddThree(const std::string& ageing) {
     AgentSpec spec;
     spec.veses[0].more = absl::StrCat("fdb_limit = ", limit(), "\nageing = ", ageing, "\n");
@@ -42,8 +44,8 @@ class FullTableTest : public SwitchTest {
   PacketSocket& receiver() { return *sockets_[1]; }
   PacketSocket& bystander() { return *sockets_[2]; }
 
-  // Sends frames from `count` sources, starting with number `first`, to the receiver; both agents learn them. In pieces that
-  // fit the queues on the way; a piece that lost a frame is sent again.
+  // Sends frames from `count` sources, starting with number `first`, to the receiver; both agents
+  // learn them. In pieces that fit the queues on the way; a piece that lost a frame is sent again.
   void Learn(size_t first, size_t count) {
     constexpr size_t kPiece = 250;
     for (size_t begin = first; begin < first + count; begin += kPiece) {
@@ -55,7 +57,8 @@ class FullTableTest : public SwitchTest {
                                  [&] {
                                    receiver().Clear();
                                    sender().SendAll(frames);
-                                   return receiver().WaitFor(Marked(1), frames.size(), absl::Seconds(1));
+                                   return receiver().WaitFor(Marked(1), frames.size(),
+                                                             absl::Seconds(1));
                                  }))
           << agents()[0]->MustCtl({"drops"}) << agents()[1]->MustCtl({"stats"});
     }
@@ -74,15 +77,17 @@ TEST_F(FullTableTest, FullTableReplacesNewestEntryAndKeepsTheOthers) {
   ASSERT_EQ(remote->Stat("fdb_entries"), kKnown);
   Learn(0, limit() - kKnown);
   std::cout << limit() << " MAC addresses learned in " << absl::Now() - start
-            << "; memory of the agents: " << local->ResidentKilobytes() << " and " << remote->ResidentKilobytes()
-            << " KiB, before that " << before << " and " << remote_before << " KiB\n";
+            << "; memory of the agents: " << local->ResidentKilobytes() << " and "
+            << remote->ResidentKilobytes() << " KiB, before that " << before << " and "
+            << remote_before << " KiB\n";
   for (Agent* agent : {local, remote}) {
     EXPECT_EQ(agent->Stat("fdb_entries"), limit());
     EXPECT_EQ(agent->Stat("learn_limited"), 0u);
   }
   EXPECT_EQ(remote->Fdb().size(), limit());
 
-  // One more replaces the newest entry of its vPort. The replaced station can still communicate: frames to it flood.
+  // One more replaces the newest entry of its vPort. The replaced station can still communicate:
+  // frames to it flood.
   sender().Send(TestFrame(kReceiver, kNewcomer, 100));
   ASSERT_TRUE(receiver().WaitFor(Marked(100)));
   for (Agent* agent : {local, remote}) {
@@ -102,10 +107,12 @@ TEST_F(FullTableTest, FullTableReplacesNewestEntryAndKeepsTheOthers) {
   constexpr size_t kPiece = 250, kStride = 9;
   for (size_t i = 0; i < limit() / 10; i += kPiece) {
     std::vector<Bytes> frames;
-    for (size_t j = i; j < i + kPiece; ++j) frames.push_back(TestFrame(Source(j * kStride), kReceiver, 2000, 60));
+    for (size_t j = i; j < i + kPiece; ++j)
+      frames.push_back(TestFrame(Source(j * kStride), kReceiver, 2000, 60));
     sender().Clear();
     receiver().SendAll(frames);
-    EXPECT_TRUE(sender().WaitFor(Marked(2000), kPiece)) << "from " << i << remote->MustCtl({"drops"});
+    EXPECT_TRUE(sender().WaitFor(Marked(2000), kPiece))
+        << "from " << i << remote->MustCtl({"drops"});
   }
   EXPECT_EQ(remote->Stat("flooded_unknown"), flooded + 1);
   EXPECT_EQ(bystander().Count(Marked(2000)), 0u);
@@ -125,10 +132,11 @@ TEST_F(FullTableTest, AgeingEmptiesTableWithoutLoss) {
   EXPECT_EQ(counts.lost(), 0);
 }
 
-// ---- An ARP storm -----------------------------------------------------------------------------------------------------------
+// ---- An ARP storm -------------------------------------------------------------------------------
 
-// How much an agent's memory may grow during a storm, in KiB, once its rings have grown to their size. If it kept a frame of
-// every request, it would grow twenty times as much. The address sanitizer keeps freed memory.
+// How much an agent's memory may grow during a storm, in KiB, once its rings have grown to their
+// size. If it kept a frame of every request, it would grow twenty times as much. The address
+// sanitizer keeps freed memory.
 uint64_t Growth() { return AreSanitized() ? 64 << 10 : 1 << 10; }
 
 class ArpStormTest : public SwitchTest {
@@ -140,10 +148,12 @@ class ArpStormTest : public SwitchTest {
   static size_t Storm(PacketSocket* socket, MacAddr mac) {
     std::vector<Bytes> requests;
     for (int i = 0; i < kTargets; ++i) {
-      requests.push_back(ArpRequest(mac, Ip4(Address(1)), Ip4(absl::StrCat("10.0.", 1 + i / 250, ".", 1 + i % 250))));
+      requests.push_back(ArpRequest(mac, Ip4(Address(1)),
+                                    Ip4(absl::StrCat("10.0.", 1 + i / 250, ".", 1 + i % 250))));
     }
     size_t sent = 0;
-    for (const absl::Time end = absl::Now() + kDuration; absl::Now() < end; sent += requests.size()) {
+    for (const absl::Time end = absl::Now() + kDuration; absl::Now() < end;
+         sent += requests.size()) {
       socket->SendAll(requests);
     }
     return sent;
@@ -156,8 +166,9 @@ TEST_F(ArpStormTest, OtherHostsStillCommunicate) {
   const MacAddr mac = Mac(hosts[0]->host()->Mac("v1"));
   for (int to : {3, 4}) ExpectPing(hosts[1]->host(), Address(to));
   for (Agent* agent : hosts) {
-    ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return agent->Stat("fdb_entries") == hosts.size(); }))
-        << "every agent must know all hosts";
+    ASSERT_TRUE(EventuallyTrue(kPatience, [&] {
+      return agent->Stat("fdb_entries") == hosts.size();
+    })) << "every agent must know all hosts";
   }
   SteadyPing ping3(hosts[1]->host(), Address(3)), ping4(hosts[1]->host(), Address(4));
   const size_t sent = Storm(&socket, mac);
@@ -170,14 +181,15 @@ TEST_F(ArpStormTest, OtherHostsStillCommunicate) {
     // The storm fills the interfaces' queues. All lost pings were dropped there.
     EXPECT_LE(static_cast<uint64_t>(counts.lost()), dropped);
     EXPECT_LE(counts.lost(), counts.transmitted / 10);
-    std::cout << counts.received << " of " << counts.transmitted << " pings answered, during " << sent << " ARP requests; "
-              << dropped << " drops at the interfaces\n";
+    std::cout << counts.received << " of " << counts.transmitted << " pings answered, during "
+              << sent << " ARP requests; " << dropped << " drops at the interfaces\n";
   }
   for (size_t i = 0; i < hosts.size(); ++i) {
     SCOPED_TRACE(hosts[i]->host()->name());
     ExpectConservation(hosts[i]);
     const Counters drops = hosts[i]->Drops()["red"];
-    for (const auto& [reason, count] : drops) EXPECT_THAT(reason, AnyOf("own_multicast", "control_message")) << count;
+    for (const auto& [reason, count] : drops)
+      EXPECT_THAT(reason, AnyOf("own_multicast", "control_message")) << count;
     EXPECT_EQ(hosts[i]->Stat("fdb_entries"), hosts.size()) << hosts[i]->MustCtl({"fdb", "show"});
   }
 }
@@ -204,7 +216,8 @@ TEST_F(ArpStormTest, AgentMemoryDoesNotGrow) {
     grown.clear();
     for (size_t i = 0; i < hosts.size(); ++i) {
       if (after[i] <= before[i] + Growth()) continue;
-      grown.push_back(absl::StrCat(hosts[i]->host()->name(), " from ", before[i], " to ", after[i], " KiB"));
+      grown.push_back(
+          absl::StrCat(hosts[i]->host()->name(), " from ", before[i], " to ", after[i], " KiB"));
     }
   }
   EXPECT_THAT(grown, IsEmpty()) << "in the last of " << kStorms << " storms";

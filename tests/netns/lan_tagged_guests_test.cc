@@ -1,6 +1,8 @@
-// Guests on trunk ports that send tagged frames: ARP and ICMP in two VLANs, and the isolation of VLANs.
+// Guests on trunk ports that send tagged frames: ARP and ICMP in two VLANs, and the isolation of
+// VLANs.
 //
-// The guests are packet sockets: not every kernel has VLAN interfaces, and those would hide the tag.
+// The guests are packet sockets: not every kernel has VLAN interfaces, and those would hide the
+// tag.
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -9,7 +11,7 @@
 namespace eoib::lab {
 namespace {
 
-constexpr size_t kVesMtu = 4092;  // includes the tag
+constexpr size_t kLargest = 4088;  // that an interface of MTU 4,070 sends, with its tag
 constexpr size_t kHeaders = 14 + 20 + 8;
 
 // A guest with one MAC and one IP address, which tags its frames with one VLAN.
@@ -21,20 +23,28 @@ class TaggedGuest {
   MacAddr mac() const { return mac_; }
 
   void SendArpRequestFor(const TaggedGuest& other) { Send(ArpRequest(mac_, ip_, other.ip_)); }
-  // Waits for the other's ARP request, with this guest's tag, and answers it. False if it does not come.
+  // Waits for the other's ARP request, with this guest's tag, and answers it. False if it does not
+  // come.
   bool AnswersRequestOf(const TaggedGuest& other) {
     if (!Receives(ArpRequest(other.mac_, other.ip_, ip_))) return false;
     Send(ArpReply(mac_, ip_, other.mac_, other.ip_));
     return true;
   }
-  bool ReceivesAnswerOf(const TaggedGuest& other) { return Receives(ArpReply(other.mac_, other.ip_, mac_, ip_)); }
+  bool ReceivesAnswerOf(const TaggedGuest& other) {
+    return Receives(ArpReply(other.mac_, other.ip_, mac_, ip_));
+  }
 
   Bytes EchoRequestTo(const TaggedGuest& other, uint16_t sequence, size_t payload) const {
-    return IcmpEchoRequest({other.mac_, mac_, ip_, other.ip_}, vid_, sequence, Bytes(payload, 0xa5));
+    return IcmpEchoRequest({other.mac_, mac_, ip_, other.ip_}, vid_, sequence,
+                           Bytes(payload, 0xa5));
   }
   void Send(const Bytes& untagged) { port_->Send(WithTag(untagged, vid_)); }
-  bool Receives(const Bytes& untagged) { return port_->WaitFor(ExactlyFrame(Padded(WithTag(untagged, vid_)))); }
-  size_t TimesReceived(const Bytes& untagged) { return port_->Count(ExactlyFrame(Padded(WithTag(untagged, vid_)))); }
+  bool Receives(const Bytes& untagged) {
+    return port_->WaitFor(ExactlyFrame(Padded(WithTag(untagged, vid_))));
+  }
+  size_t TimesReceived(const Bytes& untagged) {
+    return port_->Count(ExactlyFrame(Padded(WithTag(untagged, vid_))));
+  }
 
  private:
   PacketSocket* const port_;
@@ -48,7 +58,8 @@ void ExpectCommunicate(TaggedGuest* one, TaggedGuest* other, size_t payload = 56
   one->SendArpRequestFor(*other);
   ASSERT_TRUE(other->AnswersRequestOf(*one));
   ASSERT_TRUE(one->ReceivesAnswerOf(*other));
-  const Bytes there = one->EchoRequestTo(*other, 1, payload), back = other->EchoRequestTo(*one, 2, payload);
+  const Bytes there = one->EchoRequestTo(*other, 1, payload),
+              back = other->EchoRequestTo(*one, 2, payload);
   one->Send(there);
   EXPECT_TRUE(other->Receives(there));
   other->Send(back);
@@ -81,8 +92,10 @@ TEST_F(TaggedGuestsTest, GuestsInOneVlanCommunicate) {
 
 // Four guests use the same two addresses in two VLANs; none receives frames of the other VLAN.
 TEST_F(TaggedGuestsTest, VlansWithTheSameAddressesDoNotMix) {
-  TaggedGuest red_a(port(1), 10, "02:aa:00:00:00:01", "192.168.0.1"), red_b(port(2), 10, "02:aa:00:00:00:02", "192.168.0.2");
-  TaggedGuest blue_a(port(1), 20, "02:aa:00:00:00:01", "192.168.0.1"), blue_c(port(3), 20, "02:aa:00:00:00:02", "192.168.0.2");
+  TaggedGuest red_a(port(1), 10, "02:aa:00:00:00:01", "192.168.0.1"),
+      red_b(port(2), 10, "02:aa:00:00:00:02", "192.168.0.2");
+  TaggedGuest blue_a(port(1), 20, "02:aa:00:00:00:01", "192.168.0.1"),
+      blue_c(port(3), 20, "02:aa:00:00:00:02", "192.168.0.2");
   ExpectCommunicate(&red_a, &red_b, 100);
   ExpectCommunicate(&blue_a, &blue_c, 200);
   for (const auto& agent : agents()) ExpectConservation(agent.get());
@@ -100,7 +113,8 @@ TEST_F(TaggedGuestsTest, VlansWithTheSameAddressesDoNotMix) {
 }
 
 TEST_F(TaggedGuestsTest, GuestInAnotherVlanIsNotReached) {
-  TaggedGuest a(port(1), 10, "02:aa:00:00:00:01", "192.168.0.1"), b(port(2), 20, "02:aa:00:00:00:02", "192.168.0.2");
+  TaggedGuest a(port(1), 10, "02:aa:00:00:00:01", "192.168.0.1"),
+      b(port(2), 20, "02:aa:00:00:00:02", "192.168.0.2");
   a.SendArpRequestFor(b);
   // Then a broadcast in b's VLAN: when it has arrived, the request would have arrived before.
   port(1)->Send(WithTag(TestFrame(MacAddr::Broadcast(), a.mac(), 1), 20));
@@ -118,11 +132,14 @@ TEST_F(TaggedGuestsTest, PriorityTaggedGuestReachesUntaggedHost) {
   const Bytes echo = IcmpEchoRequest({host, guest, ip, Ip4(Address(2))}, 1, 1, Bytes(56, 1));
   port(1)->Send(WithTag(echo, 0, 5));
   EXPECT_TRUE(port(1)->WaitFor([&](const Bytes& frame) {
-    return OfEtherType(0x0800)(frame) && frame.size() == echo.size() && frame[23] == 1 && frame[34] == 0;  // echo reply
+    // Echo reply.
+    return OfEtherType(0x0800)(frame) && frame.size() == echo.size() && frame[23] == 1 &&
+           frame[34] == 0;
   }));
   // The tag with the priority arrives.
   EXPECT_TRUE(port(2)->WaitFor(ExactlyFrame(WithTag(echo, 0, 5))));
-  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return agents()[2]->Knows(guest.ToString(), "QPN", 0); }));
+  EXPECT_TRUE(
+      EventuallyTrue(kPatience, [&] { return agents()[2]->Knows(guest.ToString(), "QPN", 0); }));
 }
 
 // A provider tag (IEEE 802.1ad) is payload, at every length, in a VLAN and untagged.
@@ -141,8 +158,9 @@ TEST_F(TaggedGuestsTest, ProviderTagIsPayload) {
 }
 
 TEST_F(TaggedGuestsTest, LargestTaggedFrameArrives) {
-  TaggedGuest a(port(1), 10, "02:aa:00:00:00:01", "192.168.0.1"), b(port(2), 10, "02:aa:00:00:00:02", "192.168.0.2");
-  ExpectCommunicate(&a, &b, kVesMtu - 4 - kHeaders);
+  TaggedGuest a(port(1), 10, "02:aa:00:00:00:01", "192.168.0.1"),
+      b(port(2), 10, "02:aa:00:00:00:02", "192.168.0.2");
+  ExpectCommunicate(&a, &b, kLargest - 4 - kHeaders);
   for (const auto& agent : agents()) {
     ExpectConservation(agent.get());
     EXPECT_EQ(agent->Drop("too_large") + agent->Drop("port_too_large"), 0u);

@@ -1,5 +1,5 @@
-// Leak test: agents or fabricd are killed hundreds of times; the survivors' resources and the machine's leftovers must not
-// grow.
+// Leak test: agents or fabricd are killed hundreds of times; the survivors' resources and the
+// machine's leftovers must not grow.
 #include <signal.h>
 
 #include <algorithm>
@@ -21,19 +21,22 @@
 namespace eoib::lab {
 namespace {
 
-// A resource of the survivors, and how much it may grow in each round, from early to late rounds. A leak of one descriptor, or
-// of a page every other round, is well above that. Memory files are counted, not measured: a ring grows with the load.
+// A resource of the survivors, and how much it may grow in each round, from early to late rounds. A
+// leak of one descriptor, or of a page every other round, is well above that. Memory files are
+// counted, not measured: a ring grows with the load.
 struct Measure {
   const char* what;
   int64_t ProcessResources::*value;
   double more_a_round;
   bool is_memory;
 };
-constexpr Measure kMeasures[] = {{"descriptors", &ProcessResources::descriptors, 0.1, false},
-                                 {"ring mappings", &ProcessResources::ring_mappings, 0.1, false},
-                                 {"KiB of anonymous memory", &ProcessResources::anonymous_kib, 0.25, true}};
+constexpr Measure kMeasures[] = {
+    {"descriptors", &ProcessResources::descriptors, 0.1, false},
+    {"ring mappings", &ProcessResources::ring_mappings, 0.1, false},
+    {"KiB of anonymous memory", &ProcessResources::anonymous_kib, 0.25, true}};
 
-int64_t Median(const std::vector<ProcessResources>& history, size_t from, size_t to, int64_t ProcessResources::*value) {
+int64_t Median(const std::vector<ProcessResources>& history, size_t from, size_t to,
+               int64_t ProcessResources::*value) {
   std::vector<int64_t> values;
   for (size_t i = from; i < to; ++i) values.push_back(history[i].*value);
   std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
@@ -41,7 +44,8 @@ int64_t Median(const std::vector<ProcessResources>& history, size_t from, size_t
 }
 
 // A leak grows steadily. The allocator's pages do not: they grow in a few rounds only.
-int64_t SteadyGrowth(const std::vector<ProcessResources>& history, int64_t ProcessResources::*value) {
+int64_t SteadyGrowth(const std::vector<ProcessResources>& history,
+                     int64_t ProcessResources::*value) {
   const size_t fifth = history.size() / 5;
   int64_t least = std::numeric_limits<int64_t>::max();
   for (size_t from = fifth; from < 4 * fifth; from += fifth) {
@@ -57,10 +61,11 @@ void ExpectFlat(const std::string& process, const std::vector<ProcessResources>&
   for (const Measure& measure : kMeasures) {
     const int64_t early = Median(history, fifth, 2 * fifth, measure.value);
     const int64_t late = Median(history, 4 * fifth, 5 * fifth, measure.value);
-    std::printf("%-8s %-24s %7d early, %7d late\n", process.c_str(), measure.what, static_cast<int>(early),
-                static_cast<int>(late));
+    std::printf("%-8s %-24s %7d early, %7d late\n", process.c_str(), measure.what,
+                static_cast<int>(early), static_cast<int>(late));
     if (measure.is_memory && AreSanitized()) continue;
-    EXPECT_LE(measure.is_memory ? SteadyGrowth(history, measure.value) : late - early, measure.more_a_round * 3 * fifth)
+    EXPECT_LE(measure.is_memory ? SteadyGrowth(history, measure.value) : late - early,
+              measure.more_a_round * 3 * fifth)
         << process << ": growing " << measure.what;
   }
 }
@@ -73,9 +78,12 @@ class LeakTest : public SwitchTest {
   void SetUp() override {
     SwitchTest::SetUp();
     if (AreSanitized())
-      std::printf("MEMORY IS NOT COMPARED: a sanitizer keeps back what was freed. Descriptors and mappings are.\n");
+      std::printf(
+          "MEMORY IS NOT COMPARED: a sanitizer keeps back what was freed. Descriptors and mappings "
+          "are.\n");
     const std::vector<Agent*> hosts = AddNumberedAgents(3);
-    // Otherwise a lost ARP request would make its round a second longer; outages are not measured here.
+    // Otherwise a lost ARP request would make its round a second longer; outages are not measured
+    // here.
     for (Agent* agent : hosts) agent->host()->Sysctl("ipv4/neigh/v1/retrans_time_ms", "50");
     streams_ = {traffic_->Add(host(kA), Address(kA), host(kB), Address(kB)),
                 traffic_->Add(host(kB), Address(kB), host(kA), Address(kA)),
@@ -93,7 +101,8 @@ class LeakTest : public SwitchTest {
 
   void AwaitForwarding(absl::Time since) {
     for (const Stream* stream : streams_) {
-      ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return stream->ForwardsSince(since).has_value(); }));
+      ASSERT_TRUE(
+          EventuallyTrue(kPatience, [&] { return stream->ForwardsSince(since).has_value(); }));
     }
   }
 
@@ -101,7 +110,8 @@ class LeakTest : public SwitchTest {
   void AwaitMembers() {
     ASSERT_TRUE(EventuallyTrue(kPatience, [&] {
       const std::string groups = soft_fabric().Ctl({"groups"}).out;
-      return absl::StrContains(groups, "h1 ") && absl::StrContains(groups, "h2 ") && absl::StrContains(groups, "h3 ");
+      return absl::StrContains(groups, "h1 ") && absl::StrContains(groups, "h2 ") &&
+             absl::StrContains(groups, "h3 ");
     }));
   }
 
@@ -119,7 +129,8 @@ class LeakTest : public SwitchTest {
   void StopAndContinue(Party* stopped) {
     const absl::Time start = absl::Now();
     stopped->Kill(SIGSTOP);
-    ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return streams_[2]->ForwardsSince(start).has_value(); }));
+    ASSERT_TRUE(
+        EventuallyTrue(kPatience, [&] { return streams_[2]->ForwardsSince(start).has_value(); }));
     stopped->Kill(SIGCONT);
   }
 
@@ -139,7 +150,8 @@ class LeakTest : public SwitchTest {
       longest = std::max(longest, absl::Now() - start);
       for (const auto& [name, pid] : survivors) histories[name].push_back(ResourcesOf(pid()));
     }
-    std::printf("%d rounds, the longest %d ms\n", rounds, static_cast<int>(absl::ToInt64Milliseconds(longest)));
+    std::printf("%d rounds, the longest %d ms\n", rounds,
+                static_cast<int>(absl::ToInt64Milliseconds(longest)));
     for (const auto& [name, history] : histories) ExpectFlat(name, history);
     for (const auto& [name, pid] : survivors) EXPECT_FALSE(UsesDevShm(pid())) << name;
     EXPECT_FALSE(UsesDevShm(agent(kA).pid()));
@@ -155,8 +167,10 @@ class LeakTest : public SwitchTest {
 };
 
 TEST_F(LeakTest, TwoHundredAgentKillsLeakNothing) {
-  PlayRounds(200, {{"B", PidOf(kB)}, {"C", PidOf(kC)}, {"fabricd", [this] { return soft_fabric().pid(); }}},
-             [this](int round) { KillAgentInRound(round); });
+  PlayRounds(
+      200,
+      {{"B", PidOf(kB)}, {"C", PidOf(kC)}, {"fabricd", [this] { return soft_fabric().pid(); }}},
+      [this](int round) { KillAgentInRound(round); });
 }
 
 TEST_F(LeakTest, TwoHundredFabricdKillsLeakNothing) {
@@ -167,8 +181,8 @@ TEST_F(LeakTest, TwoHundredFabricdKillsLeakNothing) {
   });
 }
 
-// Either of the two may be back first. The others reclaim the state of lost peers every ten seconds, and until then each kill
-// costs them some memory. 600 rounds take eight times as long.
+// Either of the two may be back first. The others reclaim the state of lost peers every ten
+// seconds, and until then each kill costs them some memory. 600 rounds take eight times as long.
 TEST_F(LeakTest, SixHundredKillsOfBothLeakNothing) {
   PlayRounds(600, {{"B", PidOf(kB)}, {"C", PidOf(kC)}}, [this](int round) {
     soft_fabric().Kill(SIGKILL);
@@ -181,10 +195,13 @@ TEST_F(LeakTest, SixHundredKillsOfBothLeakNothing) {
 }
 
 TEST_F(LeakTest, TwoHundredStopsLeakNothing) {
-  PlayRounds(200, {{"A", PidOf(kA)}, {"B", PidOf(kB)}, {"fabricd", [this] { return soft_fabric().pid(); }}}, [this](int round) {
-    if (round % 2 == 0) return StopAndContinue(&agent(kA));
-    StopAndContinue(&soft_fabric());
-  });
+  PlayRounds(
+      200,
+      {{"A", PidOf(kA)}, {"B", PidOf(kB)}, {"fabricd", [this] { return soft_fabric().pid(); }}},
+      [this](int round) {
+        if (round % 2 == 0) return StopAndContinue(&agent(kA));
+        StopAndContinue(&soft_fabric());
+      });
 }
 
 }  // namespace

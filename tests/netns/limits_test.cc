@@ -43,8 +43,32 @@ class LimitsTest : public SwitchTest {
   std::unique_ptr<PacketSocket> a_, b_;
 };
 
-TEST_F(LimitsTest, InterfaceMtuIsVesMtuLessHeaderAndTag) {
-  EXPECT_THAT(one_->host()->MustIp("-o link show dev v1"), ::testing::HasSubstr("mtu 4074 "));
+TEST_F(LimitsTest, InterfaceMtuIsVesMtuLessHeaderAndTwoTags) {
+  EXPECT_THAT(one_->host()->MustIp("-o link show dev v1"), ::testing::HasSubstr("mtu 4070 "));
+}
+
+// VLAN devices on VLAN devices send that, and a Linux bridge passes it.
+TEST_F(LimitsTest, PacketsOfTheFullMtuPassBehindTwoTags) {
+  b_->Send(TestFrame(MacAddr::Broadcast(), kB, 1));
+  ASSERT_TRUE(a_->WaitFor(Marked(1)));
+  uint32_t marker = 1;
+  for (const size_t mtu : {4070, 1500}) {
+    for (Agent* agent : {one_, two_})
+      agent->MustCtl({"vport", "set", "v1", absl::StrCat("mtu=", mtu)});
+    one_->host()->MustIp("link set v1 mtu 9000");  // a packet socket sends one tag only
+    for (const uint16_t tpid : {0x88a8, 0x8100}) {
+      for (const MacAddr destination : {kB, MacAddr::Broadcast()}) {
+        const Bytes frame =
+            WithTag(WithTag(TestFrame(destination, kA, ++marker, mtu + 14), 21), 20, 0, tpid);
+        a_->Send(frame);
+        EXPECT_TRUE(b_->WaitFor(ExactlyFrame(frame)))
+            << "MTU " << mtu << ", TPID " << tpid << " to " << destination.ToString();
+      }
+    }
+  }
+  EXPECT_EQ(two_->Drop("port_too_large"), 0u);
+  a_->Send(WithTag(WithTag(TestFrame(kB, kA, ++marker, 1501 + 14), 21), 20));
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return two_->Drop("port_too_large") == 1; }));
 }
 
 TEST_F(LimitsTest, TooLargeFrameIsDroppedAndCountedNotTruncated) {
@@ -83,7 +107,8 @@ TEST_F(LimitsTest, TooLargeFrameIsDroppedAndCountedNotTruncated) {
       }
     }
     Flush();
-    EXPECT_THAT(b_->Markers(), ElementsAre(Pair(101, 1), Pair(102, 1), Pair(107, 1), Pair(999'999, 1)));
+    EXPECT_THAT(b_->Markers(),
+                ElementsAre(Pair(101, 1), Pair(102, 1), Pair(107, 1), Pair(999'999, 1)));
     EXPECT_EQ(one_->Drop("too_large"), dropped);
     b_->Clear();
   }
@@ -109,7 +134,8 @@ TEST_F(LimitsTest, ControlEtherTypesFromPortAreDropped) {
     for (const auto& row : rows) {
       for (MacAddr destination : {MacAddr::Broadcast(), kB}) {
         Bytes frame = EthernetFrame(destination, kA, ethertype, Bytes(80, 0x5a));
-        for (size_t i = row.tags.size(); i > 0; --i) frame = WithTag(frame, 10 + i, 0, row.tags[i - 1]);
+        for (size_t i = row.tags.size(); i > 0; --i)
+          frame = WithTag(frame, 10 + i, 0, row.tags[i - 1]);
         a_->Send(frame);
         ++dropped;
       }
@@ -136,7 +162,8 @@ TEST_F(LimitsTest, StpAndLldpPassPauseAndLacpAreDropped) {
   for (const auto& row : rows) a_->Send(TestFrame(Mac(row.destination), kA, ++marker));
   Flush();
   marker = 0;
-  for (const auto& row : rows) EXPECT_EQ(b_->Count(Marked(++marker)), row.passes ? 1u : 0u) << row.description;
+  for (const auto& row : rows)
+    EXPECT_EQ(b_->Count(Marked(++marker)), row.passes ? 1u : 0u) << row.description;
   EXPECT_EQ(one_->Drop("link_local_control"), dropped + 2);
 }
 
@@ -153,7 +180,8 @@ TEST_F(ReservedGroupsTest, GroupFwdMaskAppliesInBothDirections) {
   PacketSocket a(one.host(), "v1"), b(two.host(), "v1");
   const auto send = [](PacketSocket* from, MacAddr source, PacketSocket* to) {
     uint32_t marker = 0;
-    for (const char* group : {"01:80:c2:00:00:00", "01:80:c2:00:00:01", "01:80:c2:00:00:02", "01:80:c2:00:00:0e"}) {
+    for (const char* group :
+         {"01:80:c2:00:00:00", "01:80:c2:00:00:01", "01:80:c2:00:00:02", "01:80:c2:00:00:0e"}) {
       from->Send(TestFrame(Mac(group), source, ++marker));
     }
     from->Send(TestFrame(MacAddr::Broadcast(), source, 999));
@@ -178,7 +206,8 @@ TEST_F(LimitsTest, GroupAndZeroSourcesAreDropped) {
   EXPECT_EQ(one_->Drop("bad_source"), dropped + 3);
 }
 
-// Random frames from an interface: nothing crashes, and every frame is accounted for (TearDown checks it).
+// Random frames from an interface: nothing crashes, and every frame is accounted for (TearDown
+// checks it).
 TEST_F(LimitsTest, RandomFramesFromPortAreAccountedFor) {
   std::mt19937_64 random;  // the same numbers in every run
   const uint16_t ethertypes[] = {0x0800, 0x0806, 0x8100, 0x86dd, 0x88a8, 0x88b5, 0x8919, 0x0003};
@@ -196,7 +225,8 @@ TEST_F(LimitsTest, RandomFramesFromPortAreAccountedFor) {
     a_->Send(frame);
     if (i % 100 == 99) Flush(1000 + i);  // in bursts that fit the queues on the way
   }
-  EXPECT_EQ(one_->Stat("from_ports") - in, kFrames + kFrames / 100u) << one_->MustCtl({"stats"}) << two_->MustCtl({"stats"});
+  EXPECT_EQ(one_->Stat("from_ports") - in, kFrames + kFrames / 100u)
+      << one_->MustCtl({"stats"}) << two_->MustCtl({"stats"});
   EXPECT_TRUE(two_->Alive());
 }
 

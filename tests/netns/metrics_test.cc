@@ -1,4 +1,5 @@
-// Metrics: what Prometheus scrapes from each program, and the dashboard on them; and the read-only control socket.
+// Metrics: what Prometheus scrapes from each program, and the dashboard on them; and the read-only
+// control socket.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -28,7 +29,9 @@ using ::testing::Not;
 
 constexpr char kFlag[] = "--metrics=9817";
 
-std::string Scrape(Host* host) { return host->MustRun({"curl", "-sS", "--fail", "http://127.0.0.1:9817/metrics"}); }
+std::string Scrape(Host* host) {
+  return host->MustRun({"curl", "-sS", "--fail", "http://127.0.0.1:9817/metrics"});
+}
 
 // The value of a series, as it is written there; -1 if there is none.
 double Value(const std::string& scrape, const std::string& series) {
@@ -52,7 +55,8 @@ void ExpectClean(const std::string& scrape) {
 
 std::set<std::string> NamesIn(const std::string& text) {
   static const std::regex kName("\\beoib_[a-z0-9_]+");
-  return {std::sregex_token_iterator(text.begin(), text.end(), kName), std::sregex_token_iterator()};
+  return {std::sregex_token_iterator(text.begin(), text.end(), kName),
+          std::sregex_token_iterator()};
 }
 
 class SoftMetricsTest : public SwitchTest {
@@ -75,14 +79,15 @@ TEST_F(SoftMetricsTest, CountersAreThoseOfStats) {
   const auto is_equal = [&](const std::string& metric, const std::string& counter) {
     return Value(scrape, metric) == static_cast<double>(one.Stat(counter));
   };
-  EXPECT_TRUE(EventuallyTrue(kPatience,
-                             [&] {
-                               scrape = Scrape(one.host());
-                               return is_equal("eoib_vport_received_total{ves=\"red\",vport=\"v1\"}", "v1.received") &&
-                                      is_equal("eoib_vport_transmitted_bytes_total{ves=\"red\",vport=\"v1\"}",
-                                               "v1.transmitted_bytes") &&
-                                      is_equal("eoib_forwarder_from_ports_total{ves=\"red\"}", "from_ports");
-                             }))
+  EXPECT_TRUE(EventuallyTrue(
+      kPatience,
+      [&] {
+        scrape = Scrape(one.host());
+        return is_equal("eoib_vport_received_total{ves=\"red\",vport=\"v1\"}", "v1.received") &&
+               is_equal("eoib_vport_transmitted_bytes_total{ves=\"red\",vport=\"v1\"}",
+                        "v1.transmitted_bytes") &&
+               is_equal("eoib_forwarder_from_ports_total{ves=\"red\"}", "from_ports");
+      }))
       << scrape << one.MustCtl({"stats"});
   ExpectClean(scrape);
   EXPECT_GE(Value(scrape, "eoib_vport_received_total{ves=\"red\",vport=\"v1\"}"), 3);
@@ -98,7 +103,8 @@ TEST_F(SoftMetricsTest, CountersAreThoseOfStats) {
   for (const DropReasonInfo& info : kDropReasonInfo) {
     EXPECT_THAT(scrape, HasSubstr(absl::StrCat("reason=\"", info.label, "\"} ")));
   }
-  for (Agent* agent : {&one, &two}) EXPECT_THAT(scrape, Not(HasSubstr(agent->host()->Mac("v1")))) << "labels must be bounded";
+  for (Agent* agent : {&one, &two})
+    EXPECT_THAT(scrape, Not(HasSubstr(agent->host()->Mac("v1")))) << "labels must be bounded";
 }
 
 TEST_F(SoftMetricsTest, NothingListensByDefault) {
@@ -110,9 +116,12 @@ TEST_F(SoftMetricsTest, AddressThatCannotBeUsedIsTriedAgain) {
   AgentSpec spec;
   spec.flags = {"--metrics=192.0.2.1:9817"};
   Agent& agent = AddAgent("h1", spec);
-  EXPECT_THAT(agent.Log(), HasSubstr("serve metrics on 192.0.2.1:9817: Cannot assign requested address; trying again every second"));
+  EXPECT_THAT(agent.Log(), HasSubstr("serve metrics on 192.0.2.1:9817: Cannot assign requested "
+                                     "address; trying again every second"));
   agent.host()->AddAddress("v1", "192.0.2.1/24");
-  const auto scrape = [&] { return agent.host()->Run({"curl", "-sS", "--fail", "http://192.0.2.1:9817/metrics"}); };
+  const auto scrape = [&] {
+    return agent.host()->Run({"curl", "-sS", "--fail", "http://192.0.2.1:9817/metrics"});
+  };
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return scrape().exit_code == 0; })) << agent.Log();
   EXPECT_EQ(Value(scrape().out, "eoib_scrape_success"), 1);
 }
@@ -130,14 +139,19 @@ TEST_F(SoftMetricsTest, RestartedAgentServesAgain) {
 TEST_F(SoftMetricsTest, DashboardShowsMetricsOfAllPrograms) {
   StartFabric({{.pkey = 0x8001}, {.pkey = 0x8002}});
   Agent& agent = AddAgent("h1", WithMetrics());
-  GatewayDaemon gateway(&lab(), &fabric(), lab().AddHost("gw"), {{.more = "prefixes = [\"10.0.0.0/24\"]\n"}}, {kFlag});
+  GatewayDaemon gateway(&lab(), &fabric(), lab().AddHost("gw"),
+                        {{.more = "prefixes = [\"10.0.0.0/24\"]\n"}}, {kFlag});
   gateway.Start();
-  IpoibHost ipoib(&lab(), &fabric(), lab().AddHost("s1"), {.addresses = {"10.0.0.11/24"}, .more = {kFlag}});
+  IpoibHost ipoib(&lab(), &fabric(), lab().AddHost("s1"),
+                  {.addresses = {"10.0.0.11/24"}, .more = {kFlag}});
   ipoib.Start();
   Host* const other = lab().AddHost("subnet");
   const std::string rundir = lab().Path("subnet");
-  const auto fabricd = other->Start({Binary("eoib-fabricd"), "--rundir=" + rundir, "--statedir=", kFlag});
-  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(fabricd->Log(), "metrics on "); })) << fabricd->Log();
+  const auto fabricd =
+      other->Start({Binary("eoib-fabricd"), "--rundir=" + rundir, "--statedir=", kFlag});
+  ASSERT_TRUE(EventuallyTrue(kPatience, [&] {
+    return absl::StrContains(fabricd->Log(), "metrics on ");
+  })) << fabricd->Log();
 
   std::set<std::string> names;
   for (Host* host : {agent.host(), gateway.host(), ipoib.host(), other}) {
@@ -158,18 +172,22 @@ TEST_F(SoftMetricsTest, DashboardShowsMetricsOfAllPrograms) {
                       "\n    expr: ", nlohmann::json(sample).dump(), "\n");
     }
   }
-  for (const nlohmann::json& variable : dashboard.at("templating").at("list")) shown.merge(NamesIn(variable.at("query")));
+  for (const nlohmann::json& variable : dashboard.at("templating").at("list"))
+    shown.merge(NamesIn(variable.at("query")));
   EXPECT_GT(shown.size(), 30u);
-  for (const std::string& name : shown) EXPECT_TRUE(names.contains(name)) << "no program has the metric " << name;
+  for (const std::string& name : shown)
+    EXPECT_TRUE(names.contains(name)) << "no program has the metric " << name;
   // promtool parses the queries.
   const std::string path = lab().Path("rules.yaml");
   WriteFile(path, rules);
   const RunResult checked = RunOnMachine({"promtool", "check", "rules", "--lint=none", path});
   EXPECT_EQ(checked.exit_code, 0) << checked.ToString();
-  for (Daemon* daemon : std::initializer_list<Daemon*>{&gateway, &ipoib}) EXPECT_EQ(daemon->Stop(), 0) << daemon->Log();
+  for (Daemon* daemon : std::initializer_list<Daemon*>{&gateway, &ipoib})
+    EXPECT_EQ(daemon->Stop(), 0) << daemon->Log();
 }
 
-// The agent in a mount namespace where /etc/group has a group eoib, and a user who is in that group only.
+// The agent in a mount namespace where /etc/group has a group eoib, and a user who is in that group
+// only.
 class SoftMonitoringTest : public SwitchTest {
  protected:
   static constexpr char kGroup[] = "4242";
@@ -181,17 +199,21 @@ class SoftMonitoringTest : public SwitchTest {
     EXPECT_EQ(mkdir(directory.c_str(), 0755), 0);
     WriteFile(directory + "/group", absl::StrCat("root:x:0:\neoib:x:", kGroup, ":\n"));
     WriteFile(directory + "/eoibd.toml", ToToml(AgentSpec()));
-    const std::string command =
-        absl::StrCat("mount --bind ", directory, "/group /etc/group && exec ", Binary("eoibd"), " --hca=soft:", host->name(),
-                     " --fabric=", soft_fabric().socket(), " --rundir=", directory, " --statedir=", directory,
-                     "/state --config=", directory, "/eoibd.toml");
+    const std::string command = absl::StrCat(
+        "mount --bind ", directory, "/group /etc/group && exec ", Binary("eoibd"),
+        " --hca=soft:", host->name(), " --fabric=", soft_fabric().socket(), " --rundir=", directory,
+        " --statedir=", directory, "/state --config=", directory, "/eoibd.toml");
     auto agent = host->Start({"unshare", "--mount", "sh", "-c", command});
-    EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(agent->Log(), "forwarding on "); })) << agent->Log();
+    EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
+      return absl::StrContains(agent->Log(), "forwarding on ");
+    })) << agent->Log();
     return agent;
   }
-  static RunResult As(const std::string& group, Host* host, const std::string& rundir, const Argv& command) {
-    return host->Run(Concatenated(
-        {"setpriv", "--reuid=65534", "--regid=" + group, "--clear-groups", Binary("eoibctl"), "--rundir=" + rundir}, command));
+  static RunResult As(const std::string& group, Host* host, const std::string& rundir,
+                      const Argv& command) {
+    return host->Run(Concatenated({"setpriv", "--reuid=65534", "--regid=" + group, "--clear-groups",
+                                   Binary("eoibctl"), "--rundir=" + rundir},
+                                  command));
   }
 };
 
@@ -199,13 +221,21 @@ TEST_F(SoftMonitoringTest, GroupMayUseTheReadOnlySocket) {
   Host* const host = lab().AddHost("h1");
   const auto agent = StartAgent(host);
   const std::string rundir = lab().Path("h1");
-  for (const Argv& command :
-       std::initializer_list<Argv>{{"show"}, {"stats"}, {"drops"}, {"fdb", "show"}, {"peers"}, {"hca"}, {"config", "show"}}) {
+  for (const Argv& command : std::initializer_list<Argv>{{"show"},
+                                                         {"stats"},
+                                                         {"drops"},
+                                                         {"fdb", "show"},
+                                                         {"peers"},
+                                                         {"hca"},
+                                                         {"config", "show"}}) {
     const RunResult result = As(kGroup, host, rundir, command);
     EXPECT_TRUE(result.ok()) << command[0] << result.ToString();
   }
-  for (const Argv& command : std::initializer_list<Argv>{
-           {"exit", "--yes"}, {"fdb", "flush", "red"}, {"capture", "start", "/tmp/x"}, {"reload"}, {"log", "set", "info"}}) {
+  for (const Argv& command : std::initializer_list<Argv>{{"exit", "--yes"},
+                                                         {"fdb", "flush", "red"},
+                                                         {"capture", "start", "/tmp/x"},
+                                                         {"reload"},
+                                                         {"log", "set", "info"}}) {
     const RunResult result = As(kGroup, host, rundir, command);
     EXPECT_EQ(result.exit_code, 2) << command[0];
     EXPECT_THAT(result.err, HasSubstr("this socket is read-only; use " + rundir + "/eoibd.ctl"));

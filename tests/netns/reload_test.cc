@@ -24,13 +24,17 @@ using ::testing::StartsWith;
 
 class ReloadTest : public SwitchTest {
  protected:
-  void Write(int number, const AgentSpec& spec) { WriteFile(agent(number).directory() + "/eoibd.toml", ToToml(spec)); }
+  void Write(int number, const AgentSpec& spec) {
+    WriteFile(agent(number).directory() + "/eoibd.toml", ToToml(spec));
+  }
   static AgentSpec Spec(const std::vector<VPortSpec>& vports) {
     AgentSpec spec;
     spec.vports = vports;
     return spec;
   }
-  bool Has(int number, const std::string& interface) { return host(number)->HasInterface(interface); }
+  bool Has(int number, const std::string& interface) {
+    return host(number)->HasInterface(interface);
+  }
 };
 
 // At half of what it can forward, in both directions at once.
@@ -55,10 +59,12 @@ TEST_F(ReloadTest, UntouchedVPortLosesNothingWhileOthersComeAndGo) {
   }
   there.Drain();
   back.Drain();
-  std::cout << "half of " << rates[0] << " and " << rates[1] << " datagrams a second, " << there.received() - sent
-            << " during the changes\n";
-  EXPECT_EQ(there.lost() - lost[0], 0u) << agent(1).MustCtl({"drops"}) << agent(2).MustCtl({"drops"});
-  EXPECT_EQ(back.lost() - lost[1], 0u) << agent(1).MustCtl({"drops"}) << agent(2).MustCtl({"drops"});
+  std::cout << "half of " << rates[0] << " and " << rates[1] << " datagrams a second, "
+            << there.received() - sent << " during the changes\n";
+  EXPECT_EQ(there.lost() - lost[0], 0u)
+      << agent(1).MustCtl({"drops"}) << agent(2).MustCtl({"drops"});
+  EXPECT_EQ(back.lost() - lost[1], 0u)
+      << agent(1).MustCtl({"drops"}) << agent(2).MustCtl({"drops"});
   EXPECT_GT(there.received(), sent);
   EXPECT_GT(agent(1).Stat("v1.received"), received) << "its counters go on";
 }
@@ -68,7 +74,8 @@ TEST_F(ReloadTest, LimitAndMtuChangeInPlace) {
   AddNumberedAgents(2);
   ExpectPing(host(1), Address(2));
   SteadyPing ping(host(1), Address(2));
-  EXPECT_EQ(agent(1).MustCtl({"vport", "set", "v1", "fdb_limit=7", "mtu=1400"}), "change vPort v1, in place\n");
+  EXPECT_EQ(agent(1).MustCtl({"vport", "set", "v1", "fdb_limit=7", "mtu=1400"}),
+            "change vPort v1, in place\n");
   ping.ExpectNoLoss();
   EXPECT_THAT(host(1)->MustIp("link show v1"), HasSubstr("mtu 1400"));
   EXPECT_THAT(agent(1).MustCtl({"fdb", "stats"}), HasSubstr(" 7"));
@@ -84,11 +91,12 @@ TEST_F(ReloadTest, HangupAppliesTheFileOrNothing) {
   AddAgent("h1", Spec({{"v1"}, {"v2"}}));
   Write(1, Spec({{"v1"}, {"v3", "red", "access_vlan = 5\n"}}));
   EXPECT_THAT(agent(1).MustCtl({"config", "diff"}),
-              AllOf(HasSubstr("remove vPort v2"), HasSubstr("add vPort v3"), HasSubstr("because of:\n"),
-                    HasSubstr("+access_vlan = 5\n")));
+              AllOf(HasSubstr("remove vPort v2"), HasSubstr("add vPort v3"),
+                    HasSubstr("because of:\n"), HasSubstr("+access_vlan = 5\n")));
   EXPECT_TRUE(Has(1, "v2"));
   agent(1).Kill(SIGHUP);
-  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return Has(1, "v3") && !Has(1, "v2"); })) << agent(1).Log();
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return Has(1, "v3") && !Has(1, "v2"); }))
+      << agent(1).Log();
   EXPECT_THAT(agent(1).MustCtl({"config", "diff"}), HasSubstr("would change nothing"));
 
   Write(1, Spec({{"v4"}, {"v5", "red", "mtu = \"big\"\n"}, {"v6", "green"}}));
@@ -96,7 +104,9 @@ TEST_F(ReloadTest, HangupAppliesTheFileOrNothing) {
   EXPECT_FALSE(refused.ok());
   EXPECT_THAT(refused.err, AllOf(HasSubstr("mtu is \"big\""), HasSubstr("no VES \"green\"")));
   agent(1).Kill(SIGHUP);
-  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(agent(1).Log(), "reload: nothing is changed: "); }));
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
+    return absl::StrContains(agent(1).Log(), "reload: nothing is changed: ");
+  }));
   EXPECT_TRUE(Has(1, "v1"));
   EXPECT_TRUE(Has(1, "v3"));
   EXPECT_FALSE(Has(1, "v4"));
@@ -107,9 +117,13 @@ TEST_F(ReloadTest, ReloadThatCannotMakeAnInterfaceChangesNothing) {
   host(1)->MustIp("link add v3 type bridge");
   Write(1, Spec({{"v1", "red", "access_vlan = 3\n"}, {"v2"}, {"v3"}}));
   const RunResult refused = agent(1).Ctl({"reload"});
-  EXPECT_THAT(refused.err, HasSubstr("make TAP v3: a netdev of that name exists, and it is a bridge of another owner"));
-  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return !Has(1, "v2"); })) << "it was made for this reload";
-  EXPECT_THAT(agent(1).MustCtl({"show"}), AllOf(HasSubstr("access VLAN 0"), Not(HasSubstr("vPort v2"))));
+  EXPECT_THAT(
+      refused.err,
+      HasSubstr("make TAP v3: a netdev of that name exists, and it is a bridge of another owner"));
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return !Has(1, "v2"); }))
+      << "it was made for this reload";
+  EXPECT_THAT(agent(1).MustCtl({"show"}),
+              AllOf(HasSubstr("access VLAN 0"), Not(HasSubstr("vPort v2"))));
 }
 
 TEST_F(ReloadTest, DropInsCountAndSaveWritesTheRightFile) {
@@ -121,10 +135,13 @@ TEST_F(ReloadTest, DropInsCountAndSaveWritesTheRightFile) {
   EXPECT_TRUE(Has(1, "t1"));
   agent(1).MustCtl({"vport", "set", "t1", "access_vlan=9"});
   agent(1).MustCtl({"vport", "add", "v2", "ves=red"});
-  EXPECT_THAT(agent(1).MustCtl({"config", "diff"}), AllOf(HasSubstr("not saved yet"), HasSubstr("+access_vlan = 9")));
+  EXPECT_THAT(agent(1).MustCtl({"config", "diff"}),
+              AllOf(HasSubstr("not saved yet"), HasSubstr("+access_vlan = 9")));
   EXPECT_THAT(agent(1).MustCtl({"config", "save"}), HasSubstr("saved"));
-  EXPECT_THAT(host(1)->MustRun({"cat", drop_ins + "/tenant.toml"}), HasSubstr("ves = \"red\"\naccess_vlan = 9\n"));
-  EXPECT_THAT(host(1)->MustRun({"cat", agent(1).directory() + "/eoibd.toml"}), HasSubstr("name = \"v2\""));
+  EXPECT_THAT(host(1)->MustRun({"cat", drop_ins + "/tenant.toml"}),
+              HasSubstr("ves = \"red\"\naccess_vlan = 9\n"));
+  EXPECT_THAT(host(1)->MustRun({"cat", agent(1).directory() + "/eoibd.toml"}),
+              HasSubstr("name = \"v2\""));
   EXPECT_THAT(agent(1).MustCtl({"reload"}), HasSubstr("nothing to change"));
   ASSERT_EQ(agent(1).Stop(), 0);
   agent(1).Start();
@@ -135,18 +152,22 @@ TEST_F(ReloadTest, CommandsRefuseMistakesAndChangeNothing) {
   AddAgent("h1", Spec({{"v1"}}));
   const std::string before = agent(1).MustCtl({"config", "show"});
   EXPECT_THAT(agent(1).Ctl({"vport", "add", "v2"}).err, HasSubstr("has no ves"));
-  EXPECT_THAT(agent(1).Ctl({"vport", "add", "v2", "ves=green"}).err, StartsWith("there is no VES \"green\""));
-  EXPECT_THAT(agent(1).Ctl({"vport", "add", "v1", "ves=red"}).err, HasSubstr("there is a vport \"v1\" already"));
-  EXPECT_THAT(agent(1).Ctl({"vport", "set", "v1", "acces_vlan=1"}).err, HasSubstr("did you mean \"access_vlan\"?"));
-  EXPECT_THAT(agent(1).Ctl({"vport", "del", "v1", "v9"}).err, HasSubstr("there is no vport \"v9\""));
+  EXPECT_THAT(agent(1).Ctl({"vport", "add", "v2", "ves=green"}).err,
+              StartsWith("there is no VES \"green\""));
+  EXPECT_THAT(agent(1).Ctl({"vport", "add", "v1", "ves=red"}).err,
+              HasSubstr("there is a vport \"v1\" already"));
+  EXPECT_THAT(agent(1).Ctl({"vport", "set", "v1", "acces_vlan=1"}).err,
+              HasSubstr("did you mean \"access_vlan\"?"));
+  EXPECT_THAT(agent(1).Ctl({"vport", "del", "v1", "v9"}).err,
+              HasSubstr("there is no vport \"v9\""));
   EXPECT_THAT(agent(1).Ctl({"ves", "del", "red"}).err,
               HasSubstr("VES red has the vPorts v1; remove them first (`vport del v1`)"));
   EXPECT_EQ(agent(1).MustCtl({"config", "show"}), before);
   EXPECT_TRUE(Has(1, "v1"));
 }
 
-// The agent's own record of its last change: "a change of the configuration took 1.2s; the worker paused 9 times, at
-// most 1.1ms".
+// The agent's own record of its last change: "a change of the configuration took 1.2s; the worker
+// paused 9 times, at most 1.1ms".
 struct ChangeRecord {
   absl::Duration took;
   std::string line;
@@ -154,17 +175,19 @@ struct ChangeRecord {
 ChangeRecord LastChange(const Agent& agent) {
   ChangeRecord record;
   for (absl::string_view line : absl::StrSplit(agent.Log(), '\n')) {
-    if (absl::StrContains(line, "a change of the configuration took ")) record.line = std::string(line);
+    if (absl::StrContains(line, "a change of the configuration took "))
+      record.line = std::string(line);
   }
   constexpr absl::string_view kBefore = "took ";
   const size_t at = record.line.find(std::string(kBefore));
-  const absl::string_view rest = at == std::string::npos ? "" : absl::string_view(record.line).substr(at + kBefore.size());
+  const absl::string_view rest =
+      at == std::string::npos ? "" : absl::string_view(record.line).substr(at + kBefore.size());
   EXPECT_TRUE(absl::ParseDuration(rest.substr(0, rest.find(';')), &record.took)) << record.line;
   return record;
 }
 
-// Judged by the agent's own record, without the time for which others had the processors: tests run beside this one. A stream
-// through the vPort that stays loses nothing.
+// Judged by the agent's own record, without the time for which others had the processors: tests run
+// beside this one. A stream through the vPort that stays loses nothing.
 TEST_F(ReloadTest, ThousandVPortsComeAndGo) {
   constexpr absl::Duration kLimit = absl::Seconds(10);
   // Instrumented agents, and a virtual machine's, need ten times as long for each vPort.
@@ -175,7 +198,8 @@ TEST_F(ReloadTest, ThousandVPortsComeAndGo) {
   Stream* const there = traffic.Add(host(1), Address(1), host(2), Address(2));
   Stream* const back = traffic.Add(host(2), Address(2), host(1), Address(1));
   traffic.Start();
-  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return there->ForwardsSince(absl::InfinitePast()).has_value(); }));
+  ASSERT_TRUE(EventuallyTrue(
+      kPatience, [&] { return there->ForwardsSince(absl::InfinitePast()).has_value(); }));
   std::vector<VPortSpec> vports = {{"v1"}};
   for (size_t i = 1; i <= count; ++i) vports.push_back({absl::StrCat("t", i)});
   Write(1, Spec(vports));
@@ -193,10 +217,12 @@ TEST_F(ReloadTest, ThousandVPortsComeAndGo) {
   EXPECT_TRUE(Has(1, vports.back().name));
   Write(1, Spec({{"v1"}}));
   EXPECT_LT(reload(), kLimit);
-  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return !Has(1, vports.back().name) && !Has(1, "t1"); }));
+  EXPECT_TRUE(
+      EventuallyTrue(kPatience, [&] { return !Has(1, vports.back().name) && !Has(1, "t1"); }));
   EXPECT_THAT(agent(1).MustCtl({"show"}), AllOf(HasSubstr("vPort v1"), Not(HasSubstr("vPort t"))));
   const absl::Time end = absl::Now();
-  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return there->ForwardsSince(end) && back->ForwardsSince(end); }));
+  ASSERT_TRUE(EventuallyTrue(
+      kPatience, [&] { return there->ForwardsSince(end) && back->ForwardsSince(end); }));
   EXPECT_EQ(there->LostSince(start), 0u) << agent(1).MustCtl({"drops"});
   EXPECT_EQ(back->LostSince(start), 0u) << agent(1).MustCtl({"drops"});
 }
@@ -209,13 +235,15 @@ TEST_F(SoftReloadTest, PartitionsOfTheSoftwareSubnetComeAndGo) {
   spec.vports = {{"v1"}, {"b1", "blue"}};
   Agent& agent = LaunchAgent("h1", spec);
   const auto shows = [&agent](absl::string_view text) {
-    return EventuallyTrue(kPatience, [&] { return absl::StrContains(agent.Ctl({"show"}).out, text); });
+    return EventuallyTrue(kPatience,
+                          [&] { return absl::StrContains(agent.Ctl({"show"}).out, text); });
   };
   const std::string partitions = soft_fabric().directory() + "/partitions.toml";
   const std::string first = "[[partition]]\npkey = 0x8001\nfull = [\"ALL\"]\n";
   ASSERT_TRUE(shows("VES blue: P_Key 0x8002 (not in use)")) << agent.Ctl({"show"}).out;
   WriteFile(partitions, absl::StrCat(first, "[[partition]]\npkey = 0x8002\nfull = [\"h1\"]\n"));
-  EXPECT_THAT(soft_fabric().Ctl({"config", "diff"}).out, HasSubstr("add partition 0x8002: h1 full"));
+  EXPECT_THAT(soft_fabric().Ctl({"config", "diff"}).out,
+              HasSubstr("add partition 0x8002: h1 full"));
   soft_fabric().Kill(SIGHUP);
   EXPECT_TRUE(shows("VES blue: P_Key 0x8002 (full member)")) << agent.Ctl({"show"}).out;
   WriteFile(partitions, "[[partition]]\npkey = 1234567\n");

@@ -38,15 +38,17 @@ class ReplicateTest : public SwitchTest {
  protected:
   // Waits until `agent` floods to `others` agents, and knows their VLANs.
   void ExpectFloodsTo(Agent* agent, int others) {
-    const std::string text = absl::StrCat("flood by unicast copies: joined, to ", others, " agents");
+    const std::string text =
+        absl::StrCat("flood by unicast copies: joined, to ", others, " agents");
     const auto known = [agent] {
       int known = 0;
       for (absl::string_view line : absl::StrSplit(agent->Ctl({"peers"}).out, '\n'))
         known += absl::StrContains(line, " 1 vPorts");
       return known;
     };
-    EXPECT_TRUE(
-        EventuallyTrue(kPatience, [&] { return absl::StrContains(agent->Ctl({"show"}).out, text) && known() == others; }))
+    EXPECT_TRUE(EventuallyTrue(
+        kPatience,
+        [&] { return absl::StrContains(agent->Ctl({"show"}).out, text) && known() == others; }))
         << agent->Ctl({"show"}).out << agent->Ctl({"peers"}).out;
   }
 };
@@ -86,11 +88,13 @@ TEST_F(ReplicateTest, CopiesGoToTheHostsWithTheVlan) {
   Agent& twenty = AddAgent("h3", Replicating("access_vlan = 20\n"));
   ExpectFloodsTo(&trunk, 2);
   for (Agent* each : {&trunk, &ten, &twenty}) each->WaitUntilAnnounced();
-  const uint64_t dropped = trunk.Drop("no_egress"), by_ten = ten.Drop("no_egress"), by_twenty = twenty.Drop("no_egress");
+  const uint64_t dropped = trunk.Drop("no_egress"), by_ten = ten.Drop("no_egress"),
+                 by_twenty = twenty.Drop("no_egress");
   PacketSocket a(trunk.host(), "v1"), b(ten.host(), "v1"), c(twenty.host(), "v1");
   constexpr uint32_t kFrames = 10;
   for (uint32_t marker = 1; marker <= kFrames; ++marker) {
-    for (uint16_t vid : {10, 20, 30}) a.Send(WithTag(TestFrame(MacAddr::Broadcast(), kA, marker), vid));
+    for (uint16_t vid : {10, 20, 30})
+      a.Send(WithTag(TestFrame(MacAddr::Broadcast(), kA, marker), vid));
   }
   for (PacketSocket* each : {&b, &c}) {
     ASSERT_TRUE(each->WaitFor(Marked(kFrames)));

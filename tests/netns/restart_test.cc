@@ -59,8 +59,8 @@ TEST_F(RestartTest, KilledAgentForwardsAgainWithinTwoSecondsWithoutLossBetweenOt
   agent(2).Kill(SIGKILL);
   ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return !agent(2).Alive(); }));
   agent(2).Launch();
-  // No command is needed: the interface kept its address. Ping from h1, whose neighbour entry and FDB are from before the
-  // restart.
+  // No command is needed: the interface kept its address. Ping from h1, whose neighbour entry and
+  // FDB are from before the restart.
   EXPECT_TRUE(Reaches(host(1), Address(2), kPatience, "0.1"));
   const absl::Duration gap = Now() - start;
   EXPECT_LT(gap, fabric().Slowdown() == 1 ? absl::Seconds(2) : absl::Seconds(10));
@@ -114,15 +114,16 @@ TEST_F(RestartTest, AgentStartedRightAfterKillTakesOver) {
 
 TEST_F(RestartTest, ShutdownWithSixHundredInterfacesIsQuick) {
   Agent& agent = LaunchAgent("h1", WithVPorts(600));
-  ASSERT_TRUE(EventuallyTrue(5 * kPatience, [&] { return absl::StrContains(agent.Ctl({"show"}).out, "vPort v600"); }))
-      << agent.Log();
+  ASSERT_TRUE(EventuallyTrue(5 * kPatience, [&] {
+    return absl::StrContains(agent.Ctl({"show"}).out, "vPort v600");
+  })) << agent.Log();
   const absl::Duration start = Now();
   agent.Terminate();
   while (agent.Alive()) {
     const RunResult answer = agent.Ctl({"show"});
     if (!answer.ok()) {
-      EXPECT_THAT(answer.err,
-                  AnyOf(HasSubstr("eoibd is stopping"), HasSubstr("eoibd does not run"), HasSubstr("closed the connection")));
+      EXPECT_THAT(answer.err, AnyOf(HasSubstr("eoibd is stopping"), HasSubstr("eoibd does not run"),
+                                    HasSubstr("closed the connection")));
     }
   }
   EXPECT_EQ(agent.Wait(), 0) << agent.Log();
@@ -136,7 +137,7 @@ TEST_F(RestartTest, TcpConnectionSurvivesAgentRestart) {
   // The guest is behind host 2's bridge, so its interface outlives the agent.
   host(2)->MustIp("address flush dev v1");
   Host* guest = lab().AddHost("guest");
-  host(2)->AddVeth("tap1", guest, "eth0", 4074);
+  host(2)->AddVeth("tap1", guest, "eth0", 4070);
   host(2)->AddBridge("br0", {"v1", "tap1"});
   guest->AddAddress("eth0", Address(22) + "/24");
   UniqueFd listener = TcpListener(guest, Address(22), 5000);
@@ -178,11 +179,14 @@ TEST_F(SoftRestartTest, AgentsReconnectToRestartedFabricd) {
   ExpectPing(host(1), Address(2), 20);
   ExpectPing(host(2), Address(3), 20);
   const auto shown = [&] { return agent(1).MustCtl({"show"}); };
-  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(shown(), "\nsubnet: there is no eoib-fabricd at "); }));
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
+    return absl::StrContains(shown(), "\nsubnet: there is no eoib-fabricd at ");
+  }));
   soft_fabric().Start();
   ASSERT_TRUE(EventuallyTrue(kPatience, [&] {
     const std::string ports = soft_fabric().Ctl({"show"}).out;
-    return absl::StrContains(ports, "h1") && absl::StrContains(ports, "h2") && absl::StrContains(ports, "h3");
+    return absl::StrContains(ports, "h1") && absl::StrContains(ports, "h2") &&
+           absl::StrContains(ports, "h3");
   }));
   // A new agent reaches all others: they have joined their groups again.
   Agent& fourth = AddAgent("h4");
@@ -200,7 +204,8 @@ TEST_F(RestartTest, StoppedAgentDoesNotAffectOthers) {
   PacketSocket one(host(1), "v1"), three(host(3), "v1");
   agent(2).Kill(SIGSTOP);
   SteadyPing others(host(1), Address(3));
-  // The stopped agent does not receive the floods: its ring fills, and further datagrams are dropped.
+  // The stopped agent does not receive the floods: its ring fills, and further datagrams are
+  // dropped.
   constexpr uint32_t kFloods = 3000;
   for (uint32_t i = 1; i <= kFloods; ++i) {
     one.Send(TestFrame(MacAddr::Broadcast(), kA, i, 1000));

@@ -1,103 +1,22 @@
 // A malicious peer that sends arbitrary datagrams: the agent must drop and count them.
 //
-// The test itself is the peer. It has a port on the subnet, the P_Key and the Q_Key: the most that an attacker inside the VES
-// can have.
+// The test itself is the peer. It has a port on the subnet, the P_Key and the Q_Key: the most that
+// an attacker inside the VES can have.
+#include "tests/netns/rogue_peer.h"
+
 #include <algorithm>
+#include <memory>
 #include <random>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "gtest/gtest.h"
 #include "tests/lab/switch_test.h"
-#include "vswitch/fabric/hca.h"
-#include "vswitch/fabric/softhca/open_hca.h"
-#include "vswitch/fabric/ud_endpoint.h"
 #include "vswitch/wire/ib/ib_headers.h"
 
 namespace eoib::lab {
 namespace {
 
 const MacAddr kRogue = MacAddr::FromUint64(0x02'66'00'00'00'01);
-constexpr size_t kDatagram = 4096;
-
-template <typename T>
-T Value(absl::StatusOr<T> value) {
-  if (!value.ok()) Die(value.status().ToString());
-  return *std::move(value);
-}
-
-// Opens the HCA port that `command` would run an agent on.
-std::unique_ptr<Hca> OpenPortOf(const Argv& command) {
-  std::string port, socket;
-  for (absl::string_view word : command) {
-    if (absl::ConsumePrefix(&word, "--hca=")) port = std::string(word);
-    if (absl::ConsumePrefix(&word, "--fabric=")) socket = std::string(word);
-  }
-  return Value(OpenHca(port, /*rundir=*/"", socket, /*keep_waiting=*/nullptr));
-}
-
-class RoguePeer {
- public:
-  RoguePeer(std::unique_ptr<Hca> hca, Agent* victim) : hca_(std::move(hca)) {
-    pd_ = hca_->verbs().alloc_pd(hca_->context());
-    pool_ = Value(BufferPool::Create(hca_.get(), pd_, 256, kDatagram));
-    handles_ = std::make_unique<AddressHandles>(hca_.get(), pd_);
-    UdEndpoint::Options endpoint;
-    endpoint.pkey_index = Value(hca_->FindPKey(PKey(0x8001))).index;
-    endpoint.qkey = QKey(0x80008001);
-    endpoint_ = Value(UdEndpoint::Create(hca_.get(), pd_, pool_.get(), handles_.get(), endpoint));
-
-    const PathKey path = {Value(Gid::Parse(victim->Shown(", GID "))), Value(Lid::Parse(victim->Lid())).value(), Sl(0)};
-    ah_ = Value(handles_->Get(path, {}));
-    qpn_ = Value(Qpn::Parse(victim->Shown(", QPN ")));
-  }
-  ~RoguePeer() {
-    endpoint_.reset();
-    handles_->Put(ah_);
-    handles_.reset();
-    pool_.reset();
-    hca_->verbs().dealloc_pd(pd_);
-  }
-
-  // Sends one datagram; `payload` includes the encapsulation header.
-  void Send(const Bytes& payload) {
-    const BufferId buffer = pool_->Allocate();
-    if (buffer.IsNone()) Die("the rogue peer has no buffer");
-    SendRequest request;
-    request.buffer = buffer;
-    request.payload = pool_->Grh(buffer);
-    request.length = static_cast<uint32_t>(payload.size());
-    request.ah = ah_;
-    request.qpn = qpn_;
-    std::copy(payload.begin(), payload.end(), pool_->Grh(buffer));
-    DropReason result = DropReason::kNone;
-    endpoint_->Send(absl::MakeConstSpan(&request, 1), absl::MakeSpan(&result, 1));
-    if (result != DropReason::kNone) Die(absl::StrCat("the send of the rogue peer failed: ", Info(result).label));
-    size_t failed = 0;
-    if (!EventuallyTrue(kPatience, [&] {
-          endpoint_->ReapSends(&failed);
-          return endpoint_->sends_in_flight() == 0;
-        })) {
-      Die("the send of the rogue peer does not complete");
-    }
-  }
-
- private:
-  std::unique_ptr<Hca> hca_;
-  ibv_pd* pd_ = nullptr;
-  std::unique_ptr<BufferPool> pool_;
-  std::unique_ptr<AddressHandles> handles_;
-  std::unique_ptr<UdEndpoint> endpoint_;
-  AhIndex ah_;
-  Qpn qpn_;
-};
-
-Bytes Encapsulated(uint32_t header, const Bytes& frame) {
-  Bytes payload(4 + frame.size());
-  for (size_t i = 0; i < 4; ++i) payload[i] = static_cast<uint8_t>(header >> (24 - 8 * i));
-  std::copy(frame.begin(), frame.end(), payload.begin() + 4);
-  return payload;
-}
+constexpr size_t kDatagram = RoguePeer::kDatagram;
 
 Bytes WithFcs(Bytes frame) {
   const auto fcs = FinishIcrc(UpdateIcrc(kIcrcSeed, frame));
@@ -113,12 +32,13 @@ class RoguePeerTest : public SwitchTest {
     trunk.vports[0].more = "mode = \"trunk\"\n";
     trunk.veses[0].more = "announce = false\n";  // the tests count its datagrams
     agent_ = &AddAgent("h1", trunk);
-    rogue_ = std::make_unique<RoguePeer>(OpenPortOf(fabric().DaemonCommand("eoibd", "rogue")), agent_);
+    rogue_ = std::make_unique<RoguePeer>(&fabric(), "rogue", agent_);
     v1_ = std::make_unique<PacketSocket>(agent_->host(), "v1");
     mac_ = Mac(agent_->host()->Mac("v1"));
   }
 
-  // Closes the rogue's port first: it never polls, so datagrams to it would stay under way for ever.
+  // Closes the rogue's port first: it never polls, so datagrams to it would stay under way for
+  // ever.
   void TearDown() override {
     rogue_.reset();
     SwitchTest::TearDown();
@@ -165,32 +85,44 @@ TEST_F(RoguePeerTest, InvalidDatagramsAreCountedUnderTheirReason) {
       {"segment id 1", Encapsulated(0xc0000001, good), "segment"},
       {"segment id 65535", Encapsulated(0xc000ffff, good), "segment"},
       {"no frame", Encapsulated(0xc0000000, {}), "runt"},
-      {"13 bytes of frame", Encapsulated(0xc0000000, Bytes(good.begin(), good.begin() + 13)), "runt"},
-      {"a tag cut short", Encapsulated(0xc0000000, EthernetFrame(mac_, kRogue, 0x8100, {0, 10})), "runt"},
+      {"13 bytes of frame", Encapsulated(0xc0000000, Bytes(good.begin(), good.begin() + 13)),
+       "runt"},
+      {"a tag cut short", Encapsulated(0xc0000000, EthernetFrame(mac_, kRogue, 0x8100, {0, 10})),
+       "runt"},
       {"VID 4095", Encapsulated(0xc0000000, WithTag(good, 4095)), "reserved_vid"},
-      {"a group source", Encapsulated(0xc0000000, TestFrame(mac_, MacAddr::Broadcast(), 2)), "bad_source"},
+      {"a group source", Encapsulated(0xc0000000, TestFrame(mac_, MacAddr::Broadcast(), 2)),
+       "bad_source"},
       {"a source of zeros", Encapsulated(0xc0000000, TestFrame(mac_, MacAddr(), 2)), "bad_source"},
-      {"a control message of unknown type", Encapsulated(0xc0000000, EthernetFrame(mac_, kRogue, 0x88b5, Bytes(60, 0xff))),
+      {"a control message of unknown type",
+       Encapsulated(0xc0000000, EthernetFrame(mac_, kRogue, 0x88b5, Bytes(60, 0xff))),
        "control_message"},
       {"a control message behind a tag",
-       Encapsulated(0xc0000000, WithTag(EthernetFrame(mac_, kRogue, 0x88b5, Bytes(60, 0xff)), 10)), "control_ethertype"},
+       Encapsulated(0xc0000000, WithTag(EthernetFrame(mac_, kRogue, 0x88b5, Bytes(60, 0xff)), 10)),
+       "control_ethertype"},
       {"a control message behind a provider tag",
-       Encapsulated(0xc0000000, WithTag(EthernetFrame(mac_, kRogue, 0x88b5, Bytes(60, 0xff)), 10, 0, 0x88a8)),
+       Encapsulated(0xc0000000,
+                    WithTag(EthernetFrame(mac_, kRogue, 0x88b5, Bytes(60, 0xff)), 10, 0, 0x88a8)),
        "control_ethertype"},
-      {"the alternative header's EtherType", Encapsulated(0xc0000000, EthernetFrame(mac_, kRogue, 0x8919, Bytes(60, 0xff))),
+      {"the alternative header's EtherType",
+       Encapsulated(0xc0000000, EthernetFrame(mac_, kRogue, 0x8919, Bytes(60, 0xff))),
        "control_ethertype"},
-      {"a pause frame", Encapsulated(0xc0000000, TestFrame(Mac("01:80:c2:00:00:01"), kRogue, 2)), "link_local_control"},
-      {"LACP", Encapsulated(0xc0000000, TestFrame(Mac("01:80:c2:00:00:02"), kRogue, 2)), "link_local_control"},
-      {"a frame for a MAC that is on the fabric", Encapsulated(0xc0000000, TestFrame(kRogue, kRogue, 2)), "fabric_to_fabric"},
+      {"a pause frame", Encapsulated(0xc0000000, TestFrame(Mac("01:80:c2:00:00:01"), kRogue, 2)),
+       "link_local_control"},
+      {"LACP", Encapsulated(0xc0000000, TestFrame(Mac("01:80:c2:00:00:02"), kRogue, 2)),
+       "link_local_control"},
+      {"a frame for a MAC that is on the fabric",
+       Encapsulated(0xc0000000, TestFrame(kRogue, kRogue, 2)), "fabric_to_fabric"},
       {"a frame of addresses and type only", Encapsulated(0xc0000000, header_only), nullptr},
       {"TCP ok on a frame that is not TCP", Encapsulated(0xc4000000, good), nullptr},
       {"UDP ok on a frame that is not UDP", Encapsulated(0xc9000000, good), nullptr},
       {"a frame with its FCS", Encapsulated(0xc0400000, WithFcs(good)), nullptr},
       {"the alternative header", Encapsulated(0x89190000, good), nullptr},
       {"the alternative header, reserved bytes set", Encapsulated(0x8919ffff, good), nullptr},
-      {"spanning tree", Encapsulated(0xc0000000, TestFrame(Mac("01:80:c2:00:00:00"), kRogue, 2)), nullptr},
+      {"spanning tree", Encapsulated(0xc0000000, TestFrame(Mac("01:80:c2:00:00:00"), kRogue, 2)),
+       nullptr},
       {"LLDP", Encapsulated(0xc0000000, TestFrame(Mac("01:80:c2:00:00:0e"), kRogue, 2)), nullptr},
-      {"the largest datagram", Encapsulated(0xc0000000, TestFrame(mac_, kRogue, 1, kDatagram - 4)), nullptr},
+      {"the largest datagram", Encapsulated(0xc0000000, TestFrame(mac_, kRogue, 1, kDatagram - 4)),
+       nullptr},
   };
   agent_->WaitUntilAnnounced();
   uint32_t marker = 1000;
@@ -218,8 +150,10 @@ TEST_F(RoguePeerTest, RandomDatagramsAreAccountedFor) {
     Bytes payload(1 + random() % (i % 10 == 0 ? kDatagram : 200));
     for (uint8_t& byte : payload) byte = static_cast<uint8_t>(random());
     // Half have a valid encapsulation header, a quarter also valid addresses.
-    if (i % 2 == 0 && payload.size() >= 4) std::copy_n(Encapsulated(0xc0000000, {}).begin(), 4, payload.begin());
-    if (i % 4 == 0 && payload.size() >= 18) std::copy_n(TestFrame(mac_, kRogue, 1).begin(), 14, payload.begin() + 4);
+    if (i % 2 == 0 && payload.size() >= 4)
+      std::copy_n(Encapsulated(0xc0000000, {}).begin(), 4, payload.begin());
+    if (i % 4 == 0 && payload.size() >= 18)
+      std::copy_n(TestFrame(mac_, kRogue, 1).begin(), 14, payload.begin() + 4);
     rogue_->Send(payload);
     if (i % 100 == 0) Flush(1000 + ++flushes);
   }

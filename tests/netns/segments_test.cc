@@ -1,4 +1,5 @@
-// Super-frames and jumbo frames: in segments between agents that announced them, cut for the others.
+// Super-frames and jumbo frames: in segments between agents that announced them, cut for the
+// others.
 #include <netinet/udp.h>
 #include <sys/socket.h>
 
@@ -31,14 +32,17 @@ std::string Transfer(Host* from, Host* to, const std::string& address, size_t by
 }
 
 uint64_t ChecksumErrorsOf(Host* host) {
-  return host->Counter("Udp", "InCsumErrors") + host->Counter("Tcp", "InCsumErrors") + host->Counter("", "Udp6InCsumErrors");
+  return host->Counter("Udp", "InCsumErrors") + host->Counter("Tcp", "InCsumErrors") +
+         host->Counter("", "Udp6InCsumErrors");
 }
 
 // The counts of an agent since its creation.
 class Since {
  public:
   explicit Since(Agent* agent) : agent_(agent), before_(agent->Stats()["red"]) {}
-  uint64_t operator()(const std::string& counter) const { return agent_->Stat(counter) - before_.at(counter); }
+  uint64_t operator()(const std::string& counter) const {
+    return agent_->Stat(counter) - before_.at(counter);
+  }
 
  private:
   Agent* const agent_;
@@ -122,7 +126,9 @@ TEST_F(SegmentsTest, UdpSuperFrames) {
     for (size_t at = 0; at < payload.size(); at += 1000) {
       const size_t size = std::min<size_t>(1000, payload.size() - at);
       const auto from = payload.begin() + static_cast<ptrdiff_t>(at);
-      EXPECT_EQ(ReceiveUdp(receiver.get()), absl::optional<Bytes>(Bytes(from, from + static_cast<ptrdiff_t>(size)))) << at;
+      EXPECT_EQ(ReceiveUdp(receiver.get()),
+                absl::optional<Bytes>(Bytes(from, from + static_cast<ptrdiff_t>(size))))
+          << at;
     }
   }
   EXPECT_EQ(ChecksumErrorsOf(two_->host()), 0u);
@@ -132,7 +138,8 @@ TEST_F(SegmentsTest, APeerThatAnnouncesNothingGetsNone) {
   AgentSpec silent;
   silent.veses[0].more = "announce = false\n";
   AddTwo({}, silent);
-  for (const std::string& to : {Address(2), Address6(2)}) EXPECT_EQ(Transfer(one_->host(), two_->host(), to), "");
+  for (const std::string& to : {Address(2), Address6(2)})
+    EXPECT_EQ(Transfer(one_->host(), two_->host(), to), "");
   EXPECT_EQ(Transfer(two_->host(), one_->host(), Address(1)), "");
   EXPECT_GT(one_->Stat("segmented"), 0u);
   EXPECT_EQ(one_->Stat("segments_sent"), 0u);
@@ -148,7 +155,8 @@ TEST_F(SegmentsTest, JumboFramesBetweenAgents) {
   AwaitSegments();
   EXPECT_THAT(one_->host()->MustIp("-o link show dev v1"), HasSubstr("mtu 9000 "));
   const Since sent(one_);
-  EXPECT_THAT(one_->host()->MustRun({"ping", "-c", "3", "-i", "0.05", "-M", "do", "-s", "8972", Address(2)}),
+  EXPECT_THAT(one_->host()->MustRun(
+                  {"ping", "-c", "3", "-i", "0.05", "-M", "do", "-s", "8972", Address(2)}),
               HasSubstr(" 0% "));
   UniqueFd receiver = UdpSocket(two_->host(), Address(2), 4000);
   UniqueFd sender = UdpSocket(one_->host(), Address(1), 0);
@@ -164,9 +172,11 @@ TEST_F(SegmentsTest, JumboFramesToAPeerThatAnnouncesNothing) {
   spec.vports[0].more = silent.vports[0].more = "mtu = 9000\n";
   silent.veses[0].more = "announce = false\n";
   AddTwo(spec, silent);
-  EXPECT_THAT(two_->host()->MustIp("-o link show dev v1"), HasSubstr("mtu 4074 ")) << "it sends no segments";
+  EXPECT_THAT(two_->host()->MustIp("-o link show dev v1"), HasSubstr("mtu 4070 "))
+      << "it sends no segments";
   EXPECT_EQ(Transfer(one_->host(), two_->host(), Address(2)), "");
-  EXPECT_FALSE(one_->host()->Run({"ping", "-c", "1", "-W", "1", "-M", "do", "-s", "8972", Address(2)}).ok());
+  EXPECT_FALSE(
+      one_->host()->Run({"ping", "-c", "1", "-W", "1", "-M", "do", "-s", "8972", Address(2)}).ok());
   EXPECT_GE(one_->Drop("not_segmentable"), 1u);
 }
 
@@ -175,8 +185,8 @@ class SoftSegmentsTest : public SegmentsTest {};
 TEST_F(SoftSegmentsTest, TcpSurvivesLossReorderingAndDuplication) {
   AddTwo();
   AwaitSegments();
-  const RunResult fault =
-      soft_fabric().Ctl({"fault", "*", "*", "loss", "10000", "reorder", "5000", "duplicate", "5000", "seed", "5"});
+  const RunResult fault = soft_fabric().Ctl(
+      {"fault", "*", "*", "loss", "10000", "reorder", "5000", "duplicate", "5000", "seed", "5"});
   ASSERT_TRUE(fault.ok()) << fault.ToString();
   const auto lossy = [&] {
     EXPECT_EQ(Transfer(one_->host(), two_->host(), Address(2), 2 << 20), "");

@@ -1,4 +1,5 @@
-// The life of an agent's TAPs: over restarts, renames and moves, with other owners, and after their deletion.
+// The life of an agent's TAPs: over restarts, renames and moves, with other owners, and after their
+// deletion.
 #include <signal.h>
 
 #include "absl/strings/match.h"
@@ -16,7 +17,9 @@ using ::testing::Not;
 
 class TapLifeTest : public SwitchTest {
  protected:
-  std::string Link(int number, const std::string& name = "v1") { return host(number)->MustIp("-d link show " + name); }
+  std::string Link(int number, const std::string& name = "v1") {
+    return host(number)->MustIp("-d link show " + name);
+  }
 };
 
 TEST_F(TapLifeTest, TapStaysInItsBridgeOverAnOrderlyRestart) {
@@ -31,7 +34,8 @@ TEST_F(TapLifeTest, TapStaysInItsBridgeOverAnOrderlyRestart) {
   EXPECT_THAT(Link(1), HasSubstr("master br0"));
   EXPECT_THAT(Link(1), HasSubstr("NO-CARRIER"));
   agent(1).Start();
-  EXPECT_EQ(host(1)->MustIp("-o link show v1").substr(0, 5), before.substr(0, 5)) << "it has the same index";
+  EXPECT_EQ(host(1)->MustIp("-o link show v1").substr(0, 5), before.substr(0, 5))
+      << "it has the same index";
   EXPECT_TRUE(Reaches(host(2), "10.0.0.1", kPatience, "0.1"));
   ExpectPing(host(2), "10.0.0.1");
 }
@@ -53,7 +57,9 @@ TEST_F(TapLifeTest, TapOfAVPortThatLeftMeanwhileIsReported) {
   agent(1).MustCtl({"vport", "add", "v3", "ves=red"});  // is not saved
   ASSERT_EQ(agent(1).Stop(), 0) << agent(1).Log();
   agent(1).Start();
-  EXPECT_THAT(agent(1).Log(), HasSubstr("interface v3 is left from vPort v3, which was removed while no agent ran"));
+  EXPECT_THAT(
+      agent(1).Log(),
+      HasSubstr("interface v3 is left from vPort v3, which was removed while no agent ran"));
   EXPECT_THAT(agent(1).Log(), testing::Not(HasSubstr("interface v2 is left")));
   host(1)->MustIp("link del v3");
 }
@@ -111,7 +117,9 @@ TEST_F(TapLifeTest, DeletedTapIsReportedAndMadeAgain) {
   host(2)->AddAddress("v1", "10.0.0.2/24");
   host(1)->MustIp("link delete v1");
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return host(1)->HasInterface("v1"); }));
-  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(agent(1).Log(), "was deleted by another program"); }));
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
+    return absl::StrContains(agent(1).Log(), "was deleted by another program");
+  }));
   EXPECT_EQ(host(1)->Mac("v1"), mac);
   host(1)->AddAddress("v1", "10.0.0.1/24");
   EXPECT_TRUE(Reaches(host(1), "10.0.0.2", kPatience, "0.1"));
@@ -125,20 +133,24 @@ TEST_F(TapLifeTest, DeletedTapWhoseNameIsTakenIsReportedUntilTheNameIsFree) {
   host(1)->MustIp("link delete other");
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
     const std::string show = agent(1).Ctl({"show"}).out;
-    return absl::StrContains(show, "its interface was deleted: ") && absl::StrContains(show, "it is a bridge of another owner");
+    return absl::StrContains(show, "its interface was deleted: ") &&
+           absl::StrContains(show, "it is a bridge of another owner");
   })) << agent(1).Ctl({"show"}).out;
   EXPECT_THAT(agent(1).Log(), Not(HasSubstr("delete it")));
   host(1)->MustIp("link delete v1");
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return host(1)->HasInterface("v1"); }));
-  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return !absl::StrContains(agent(1).Ctl({"show"}).out, "was deleted"); }));
+  EXPECT_TRUE(EventuallyTrue(
+      kPatience, [&] { return !absl::StrContains(agent(1).Ctl({"show"}).out, "was deleted"); }));
 }
 
 TEST_F(TapLifeTest, TapGetsNoIpv6AddressUnasked) {
   AgentSpec spec;
   spec.vports = {{"v1"}, {"v2", "red", "up = false\n"}};
   Agent& agent = LaunchAgent("h1", spec, {.ipv6 = true});
-  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(agent.Ctl({"show"}).out, ": joined"); }));
-  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(Link(1), "state UP"); })) << Link(1);
+  ASSERT_TRUE(EventuallyTrue(
+      kPatience, [&] { return absl::StrContains(agent.Ctl({"show"}).out, ": joined"); }));
+  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(Link(1), "state UP"); }))
+      << Link(1);
   EXPECT_THAT(Link(1), HasSubstr("addrgenmode none"));
   EXPECT_EQ(host(1)->MustIp("-6 addr show dev v1"), "");
   EXPECT_THAT(Link(1, "v2"), HasSubstr("state DOWN"));
@@ -148,7 +160,8 @@ TEST_F(TapLifeTest, AgentIgnoresSignalsThatMeanNothing) {
   AddAgent("h1");
   agent(1).Kill(SIGUSR1);
   agent(1).Kill(SIGUSR2);
-  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(agent(1).Log(), "ignored: SIGHUP reloads"); }));
+  EXPECT_TRUE(EventuallyTrue(
+      kPatience, [&] { return absl::StrContains(agent(1).Log(), "ignored: SIGHUP reloads"); }));
   EXPECT_THAT(agent(1).MustCtl({"show"}), HasSubstr("joined"));
 }
 

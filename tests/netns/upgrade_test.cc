@@ -20,10 +20,12 @@ class UpgradeTest : public SwitchTest {
  protected:
   // On a slow fabric fewer.
   size_t count() { return 10'000 / fabric().Slowdown(); }
-  static MacAddr Source(int host, size_t i) { return MacAddr::FromUint64(0x02'aa'00'00'00'00 + (uint64_t(host) << 24) + i); }
+  static MacAddr Source(int host, size_t i) {
+    return MacAddr::FromUint64(0x02'aa'00'00'00'00 + (uint64_t(host) << 24) + i);
+  }
 
-  // Sends a frame from each of many stations behind v1 of a host. Both agents learn them. In pieces that fit the queues on the
-  // way; a piece that lost a frame is sent again.
+  // Sends a frame from each of many stations behind v1 of a host. Both agents learn them. In pieces
+  // that fit the queues on the way; a piece that lost a frame is sent again.
   void Speak(int from, PacketSocket* sender, PacketSocket* receiver) {
     constexpr size_t kPiece = 250;
     for (size_t begin = 0; begin < count(); begin += kPiece) {
@@ -45,18 +47,20 @@ class UpgradeTest : public SwitchTest {
     return link.substr(0, link.find(':'));
   }
 
-  // How many of the stations of host `from` the agent h1 knows behind a place whose name begins with `place`.
+  // How many of the stations of host `from` the agent h1 knows behind a place whose name begins
+  // with `place`.
   size_t Known(int from, const std::string& place) {
     std::set<std::string> macs;
     for (size_t i = 0; i < count(); ++i) macs.insert(Source(from, i).ToString());
     size_t known = 0;
-    for (const FdbRow& row : agent(1).Fdb()) known += absl::StartsWith(row.behind, place) && macs.contains(row.mac);
+    for (const FdbRow& row : agent(1).Fdb())
+      known += absl::StartsWith(row.behind, place) && macs.contains(row.mac);
     return known;
   }
 };
 
-// The traffic is a guest's behind a bridge: while an interface has no carrier, the kernel of the host itself forgets its
-// neighbors, and asks for them once a second.
+// The traffic is a guest's behind a bridge: while an interface has no carrier, the kernel of the
+// host itself forgets its neighbors, and asks for them once a second.
 TEST_F(UpgradeTest, NewBinaryTakesOverInterfacesAndMacs) {
   AddNumberedAgents(2);
   host(1)->MustIp("address flush dev v1");
@@ -79,25 +83,33 @@ TEST_F(UpgradeTest, NewBinaryTakesOverInterfacesAndMacs) {
                              traffic.Add(host(2), Address(2), guest, Address(11))};
   traffic.Start();
   ASSERT_TRUE(EventuallyTrue(kPatience, [&] {
-    return streams[0]->ForwardsSince(absl::InfinitePast()) && streams[1]->ForwardsSince(absl::InfinitePast());
+    return streams[0]->ForwardsSince(absl::InfinitePast()) &&
+           streams[1]->ForwardsSince(absl::InfinitePast());
   }));
   const absl::Time start = absl::Now();
   ASSERT_EQ(agent(1).Stop(), 0) << agent(1).Log();
   agent(1).Launch();
-  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return agent(1).Ctl({"show"}).ok(); })) << agent(1).Log();
+  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return agent(1).Ctl({"show"}).ok(); }))
+      << agent(1).Log();
   const size_t local = Known(1, "vPort v1"), remote = Known(2, "GID");
   EXPECT_GE(local, count() - count() / 100) << agent(1).Log();
   EXPECT_GE(remote, count() - count() / 100) << agent(1).Log();
 
-  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return streams[0]->ForwardsSince(start) && streams[1]->ForwardsSince(start); }));
+  ASSERT_TRUE(EventuallyTrue(kPatience, [&] {
+    return streams[0]->ForwardsSince(start) && streams[1]->ForwardsSince(start);
+  }));
   agent(1).WaitUntilReady();
   const absl::Time ready = absl::Now();
-  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return streams[0]->ForwardsSince(ready) && streams[1]->ForwardsSince(ready); }));
+  ASSERT_TRUE(EventuallyTrue(kPatience, [&] {
+    return streams[0]->ForwardsSince(ready) && streams[1]->ForwardsSince(ready);
+  }));
   for (const Stream* stream : streams) {
     std::cout << "no traffic for " << stream->LongestGap(start) << "\n";
-    EXPECT_LT(stream->LongestGap(start), absl::Seconds(1) * fabric().Slowdown() + traffic.StallAllowance(start));
+    EXPECT_LT(stream->LongestGap(start),
+              absl::Seconds(1) * fabric().Slowdown() + traffic.StallAllowance(start));
   }
-  std::cout << local << " and " << remote << " of " << count() << " MACs are there after the start\n";
+  std::cout << local << " and " << remote << " of " << count()
+            << " MACs are there after the start\n";
   EXPECT_EQ(Index(), index) << "the interface was made again";
   EXPECT_THAT(agent(1).Log(), HasSubstr("MACs that the last run saved"));
 }

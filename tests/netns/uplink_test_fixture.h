@@ -1,4 +1,5 @@
-// Uplinks between a VES and a physical network, whose NICs are veths and whose core is a Linux bridge.
+// Uplinks between a VES and a physical network, whose NICs are veths and whose core is a Linux
+// bridge.
 #ifndef EOIB_TESTS_NETNS_UPLINK_TEST_FIXTURE_H_
 #define EOIB_TESTS_NETNS_UPLINK_TEST_FIXTURE_H_
 
@@ -26,10 +27,10 @@ class UplinkDaemon final : public Daemon {
                 absl::StrCat("--config=", lab->Path(host->name()), "/eoib-gateway.toml")}) {}
 
   void Configure(const std::string& more) {
-    WriteFile(
-        directory() + "/eoib-gateway.toml",
-        absl::StrCat("[[ves]]\nname = \"red\"\npkey = 0x8001\n[[uplink]]\nname = \"up0\"\nves = \"red\"\nnetdev = \"e1\"\n",
-                     more));
+    WriteFile(directory() + "/eoib-gateway.toml",
+              absl::StrCat("[[ves]]\nname = \"red\"\npkey = 0x8001\n[[uplink]]\nname = "
+                           "\"up0\"\nves = \"red\"\nnetdev = \"e1\"\n",
+                           more));
   }
   std::string Show() { return Ctl({"uplink", "show"}).out; }
   bool Shows(const std::string& text) {
@@ -87,7 +88,8 @@ class UplinkTest : public SwitchTest {
     gateway->Configure(more);
     gateway->Launch();
     gateway->WaitUntil({"uplink", "show"}, [](const std::string& show) {
-      return absl::StrContains(show, "active in VLANs ") && !absl::StrContains(show, "active in VLANs none");
+      return absl::StrContains(show, "active in VLANs ") &&
+             !absl::StrContains(show, "active in VLANs none");
     });
     return gateway;
   }

@@ -30,12 +30,16 @@ class VlanTest : public SwitchTest {
  protected:
   void SetUp() override {
     SwitchTest::SetUp();
-    AddPorts("h1", {{"acc10", "red", "mode = \"access\"\naccess_vlan = 10\n"}, {"every", "red", "mode = \"trunk\"\n"}});
+    AddPorts("h1", {{"acc10", "red", "mode = \"access\"\naccess_vlan = 10\n"},
+                    {"every", "red", "mode = \"trunk\"\n"}});
     AddPorts("h2", {{"acc10", "red", "mode = \"access\"\naccess_vlan = 10\n"},
                     {"acc20", "red", "mode = \"access\"\naccess_vlan = 20\n"},
                     {"every", "red", "mode = \"trunk\"\n"}});
-    AddPorts("h3", {{"few", "red", "mode = \"trunk\"\ntrunk_vlans = [10, 20]\nnative_vlan = 10\n"}, {"acc0", "red", ""}});
-    WaitUntilAllReceive({{agents()[0]->host(), "acc10"}, {agents()[1]->host(), "acc10"}, {agents()[2]->host(), "few"}});
+    AddPorts("h3", {{"few", "red", "mode = \"trunk\"\ntrunk_vlans = [10, 20]\nnative_vlan = 10\n"},
+                    {"acc0", "red", ""}});
+    WaitUntilAllReceive({{agents()[0]->host(), "acc10"},
+                         {agents()[1]->host(), "acc10"},
+                         {agents()[2]->host(), "few"}});
   }
 
   void AddPorts(const std::string& host, const std::vector<VPortSpec>& vports) {
@@ -43,17 +47,20 @@ class VlanTest : public SwitchTest {
     spec.vports = vports;
     Agent& agent = AddAgent(host, spec);
     for (const VPortSpec& vport : vports) {
-      sockets_[absl::StrCat(host, " ", vport.name)] = std::make_unique<PacketSocket>(agent.host(), vport.name);
+      sockets_[absl::StrCat(host, " ", vport.name)] =
+          std::make_unique<PacketSocket>(agent.host(), vport.name);
     }
   }
 
-  // Where frames with `marker` have arrived once the switch is at rest: port -> tag ("2 copies" if a port got two).
+  // Where frames with `marker` have arrived once the switch is at rest: port -> tag ("2 copies" if
+  // a port got two).
   std::map<std::string, std::string> Arrivals(uint32_t marker) {
     for (const auto& agent : agents()) ExpectConservation(agent.get());
     std::map<std::string, std::string> arrivals;
     for (auto& [port, socket] : sockets_) {
       for (const Bytes& frame : socket->received()) {
-        if (MarkerOf(frame) == marker) arrivals[port] = arrivals.count(port) != 0 ? "2 copies" : Tags(frame);
+        if (MarkerOf(frame) == marker)
+          arrivals[port] = arrivals.count(port) != 0 ? "2 copies" : Tags(frame);
       }
     }
     return arrivals;
@@ -76,8 +83,14 @@ TEST_F(VlanTest, FloodsReachPortsOfTheVlanWithThePortsTag) {
        "h1 acc10",
        plain,
        {{"h1 every", "10"}, {"h2 acc10", "untagged"}, {"h2 every", "10"}, {"h3 few", "untagged"}}},
-      {"its own tag into access 10: a port without tags takes none", "h1 acc10", WithTag(plain, 10), {}},
-      {"a tag behind a priority tag into access 10", "h1 acc10", WithTag(WithTag(plain, 20), 0), {}},
+      {"its own tag into access 10: a port without tags takes none",
+       "h1 acc10",
+       WithTag(plain, 10),
+       {}},
+      {"a tag behind a priority tag into access 10",
+       "h1 acc10",
+       WithTag(WithTag(plain, 20), 0),
+       {}},
       {"two tags, the outer one native to a trunk: the frame stays in its VLAN",
        "h1 every",
        WithTag(WithTag(plain, 20), 10),
@@ -86,9 +99,18 @@ TEST_F(VlanTest, FloodsReachPortsOfTheVlanWithThePortsTag) {
       {"priority tag into access 10: the priority stays",
        "h1 acc10",
        WithTag(plain, 0, 5),
-       {{"h1 every", "10/5"}, {"h2 acc10", "untagged"}, {"h2 every", "10/5"}, {"h3 few", "untagged"}}},
-      {"untagged into access 0", "h3 acc0", plain, {{"h1 every", "untagged"}, {"h2 every", "untagged"}}},
-      {"untagged into a trunk with native 0", "h1 every", plain, {{"h2 every", "untagged"}, {"h3 acc0", "untagged"}}},
+       {{"h1 every", "10/5"},
+        {"h2 acc10", "untagged"},
+        {"h2 every", "10/5"},
+        {"h3 few", "untagged"}}},
+      {"untagged into access 0",
+       "h3 acc0",
+       plain,
+       {{"h1 every", "untagged"}, {"h2 every", "untagged"}}},
+      {"untagged into a trunk with native 0",
+       "h1 every",
+       plain,
+       {{"h2 every", "untagged"}, {"h3 acc0", "untagged"}}},
       {"20 into a trunk, with priority",
        "h1 every",
        WithTag(plain, 20, 3),
@@ -96,12 +118,21 @@ TEST_F(VlanTest, FloodsReachPortsOfTheVlanWithThePortsTag) {
       {"10 into a trunk: untagged where it is native",
        "h1 every",
        WithTag(plain, 10),
-       {{"h1 acc10", "untagged"}, {"h2 acc10", "untagged"}, {"h2 every", "10"}, {"h3 few", "untagged"}}},
-      {"30 into a trunk: not where it is not carried", "h1 every", WithTag(plain, 30), {{"h2 every", "30"}}},
+       {{"h1 acc10", "untagged"},
+        {"h2 acc10", "untagged"},
+        {"h2 every", "10"},
+        {"h3 few", "untagged"}}},
+      {"30 into a trunk: not where it is not carried",
+       "h1 every",
+       WithTag(plain, 30),
+       {{"h2 every", "30"}}},
       {"untagged into a trunk with native 10",
        "h3 few",
        plain,
-       {{"h1 acc10", "untagged"}, {"h1 every", "10"}, {"h2 acc10", "untagged"}, {"h2 every", "10"}}},
+       {{"h1 acc10", "untagged"},
+        {"h1 every", "10"},
+        {"h2 acc10", "untagged"},
+        {"h2 every", "10"}}},
       {"30 into a trunk of 10 and 20", "h3 few", WithTag(plain, 30), {}},
       {"20 into a trunk of 10 and 20",
        "h3 few",
@@ -123,7 +154,8 @@ TEST_F(VlanTest, FloodsReachPortsOfTheVlanWithThePortsTag) {
     EXPECT_EQ(Arrivals(1), row.arrivals);
     for (auto& [port, socket] : sockets_) socket->Clear();
   }
-  // The last row of each sender arrives somewhere, so all its earlier frames have been handled by then.
+  // The last row of each sender arrives somewhere, so all its earlier frames have been handled by
+  // then.
   EXPECT_EQ(agents()[0]->Drop("vlan_not_allowed"), 3u);
   EXPECT_EQ(agents()[0]->Drop("reserved_vid"), 1u);
   EXPECT_EQ(agents()[0]->Stat("acc10.refused") + agents()[0]->Stat("every.refused"), 4u);

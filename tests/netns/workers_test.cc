@@ -67,16 +67,20 @@ TEST_F(WorkersTest, FlowsAreSpreadAndStayInOrder) {
   constexpr int kFlows = 32, kEach = 20;
   AddTwo();
   ExpectPing(host(1), Address(2));
-  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return agent(1).KnowsAnnounced(host(2)->Mac("v1")); }));
+  ASSERT_TRUE(
+      EventuallyTrue(kPatience, [&] { return agent(1).KnowsAnnounced(host(2)->Mac("v1")); }));
   const std::map<std::string, uint64_t> before = Frames(&agent(2));
   for (int flow = 0; flow < kFlows; ++flow) {
     UniqueFd receiver = UdpSocket(host(2), Address(2), static_cast<uint16_t>(4000 + flow));
     UniqueFd sender = UdpSocket(host(1), Address(1), 0);
     for (int number = 0; number < kEach; ++number) {
-      SendUdp(sender.get(), Address(2), static_cast<uint16_t>(4000 + flow), Bytes(1, static_cast<uint8_t>(number)));
+      SendUdp(sender.get(), Address(2), static_cast<uint16_t>(4000 + flow),
+              Bytes(1, static_cast<uint8_t>(number)));
     }
     for (int number = 0; number < kEach; ++number) {
-      EXPECT_EQ(ReceiveUdp(receiver.get()), absl::optional<Bytes>(Bytes(1, static_cast<uint8_t>(number)))) << "flow " << flow;
+      EXPECT_EQ(ReceiveUdp(receiver.get()),
+                absl::optional<Bytes>(Bytes(1, static_cast<uint8_t>(number))))
+          << "flow " << flow;
     }
   }
   const std::map<std::string, uint64_t> after = Frames(&agent(2));
@@ -105,8 +109,10 @@ TEST_F(WorkersTest, UntouchedVPortsLoseNothingWhileOthersComeAndGo) {
   }
   there.Drain();
   back.Drain();
-  EXPECT_EQ(there.lost() - lost[0], 0u) << agent(1).MustCtl({"drops"}) << agent(2).MustCtl({"drops"});
-  EXPECT_EQ(back.lost() - lost[1], 0u) << agent(1).MustCtl({"drops"}) << agent(2).MustCtl({"drops"});
+  EXPECT_EQ(there.lost() - lost[0], 0u)
+      << agent(1).MustCtl({"drops"}) << agent(2).MustCtl({"drops"});
+  EXPECT_EQ(back.lost() - lost[1], 0u)
+      << agent(1).MustCtl({"drops"}) << agent(2).MustCtl({"drops"});
 }
 
 // The TAPs stay: one that a single worker has made serves two, and the other way round.
@@ -116,15 +122,18 @@ TEST_F(WorkersTest, NumberChangesWithARestart) {
   for (const int workers : {1, 2}) {
     const int former = 3 - workers;
     WriteFile(agent(1).directory() + "/eoibd.toml", ToToml(Spec(workers)));
-    const std::string advice = absl::StrCat("keep workers = ", former, ": restart the agent for workers = ", workers);
+    const std::string advice =
+        absl::StrCat("keep workers = ", former, ": restart the agent for workers = ", workers);
     EXPECT_THAT(agent(1).MustCtl({"config", "diff"}), HasSubstr(advice));
     EXPECT_THAT(agent(1).MustCtl({"reload"}), HasSubstr(advice));
-    EXPECT_THAT(agent(1).MustCtl({"config", "diff"}), HasSubstr(advice)) << "it still waits for the restart";
+    EXPECT_THAT(agent(1).MustCtl({"config", "diff"}), HasSubstr(advice))
+        << "it still waits for the restart";
     ASSERT_EQ(agent(1).Stop(), 0);
     agent(1).Start();
     EXPECT_EQ(Frames(&agent(1)).size(), workers == 1 ? 0u : 2u);
     EXPECT_THAT(agent(1).MustCtl({"config", "diff"}), Not(HasSubstr("workers")));
-    for (const std::string& address : {Address(2), SecondAddress(2)}) EXPECT_TRUE(Reaches(host(1), address));
+    for (const std::string& address : {Address(2), SecondAddress(2)})
+      EXPECT_TRUE(Reaches(host(1), address));
     ExpectPing(host(2), Address(1), 100, "0.005");
   }
 }

@@ -11,11 +11,15 @@ namespace eoib::lab {
 
 VSwitch::VSwitch(Lab* lab, SoftFabric* fabric, Host* host, const std::string& other_config,
                  const std::vector<std::string>& environment)
-    : fabric_(fabric), host_(host), directory_(lab->Path(host->name() + ".ovs")), environment_(environment) {
+    : fabric_(fabric),
+      host_(host),
+      directory_(lab->Path(host->name() + ".ovs")),
+      environment_(environment) {
   host->MustRun({"mkdir", "-p", directory_});
   const std::string database = directory_ + "/conf.db";
   host->MustRun({"ovsdb-tool", "create", database, "/usr/share/openvswitch/vswitch.ovsschema"});
-  ovsdb_ = host->Start({"ovsdb-server", database, absl::StrCat("--remote=punix:", directory_, "/db.sock"), "--no-chdir",
+  ovsdb_ = host->Start({"ovsdb-server", database,
+                        absl::StrCat("--remote=punix:", directory_, "/db.sock"), "--no-chdir",
                         absl::StrCat("--unixctl=", directory_, "/ovsdb.ctl")});
   if (!EventuallyTrue(kPatience, [&] { return TryVsctl("--no-wait init").ok(); })) {
     Die("ovsdb-server does not start: " + ovsdb_->Log());
@@ -25,16 +29,20 @@ VSwitch::VSwitch(Lab* lab, SoftFabric* fabric, Host* host, const std::string& ot
 }
 
 void VSwitch::Launch() {
-  vswitchd_ = host_->Start({Binary("eoib-vswitchd"), absl::StrCat("unix:", directory_, "/db.sock"), "--no-chdir",
-                            "--disable-system", absl::StrCat("--unixctl=", directory_, "/vswitchd.ctl")},
-                           Concatenated({"OVS_RUNDIR=" + directory_, "OVS_LOGDIR=" + directory_, "OVS_DBDIR=" + directory_},
-                                        environment_));
-  if (!EventuallyTrue(kPatience, [&] { return TryAppctl({"version"}).ok(); })) Die("eoib-vswitchd does not start: " + Log());
+  vswitchd_ = host_->Start(
+      {Binary("eoib-vswitchd"), absl::StrCat("unix:", directory_, "/db.sock"), "--no-chdir",
+       "--disable-system", absl::StrCat("--unixctl=", directory_, "/vswitchd.ctl")},
+      Concatenated(
+          {"OVS_RUNDIR=" + directory_, "OVS_LOGDIR=" + directory_, "OVS_DBDIR=" + directory_},
+          environment_));
+  if (!EventuallyTrue(kPatience, [&] { return TryAppctl({"version"}).ok(); }))
+    Die("eoib-vswitchd does not start: " + Log());
 }
 
 Argv VSwitch::Words(const std::string& command) const {
   Argv words = {"ovs-vsctl", "--timeout=20", absl::StrCat("--db=unix:", directory_, "/db.sock")};
-  for (absl::string_view word : absl::StrSplit(command, ' ', absl::SkipEmpty())) words.emplace_back(word);
+  for (absl::string_view word : absl::StrSplit(command, ' ', absl::SkipEmpty()))
+    words.emplace_back(word);
   return words;
 }
 
@@ -57,22 +65,25 @@ std::string VSwitch::Appctl(const Argv& command) {
 }
 
 std::string VSwitch::Ofctl(const Argv& command) {
-  Argv words = {"ovs-ofctl", command[0], absl::StrCat("unix:", directory_, "/", command[1], ".mgmt")};
+  Argv words = {"ovs-ofctl", command[0],
+                absl::StrCat("unix:", directory_, "/", command[1], ".mgmt")};
   words.insert(words.end(), command.begin() + 2, command.end());
   return host_->MustRun(words);
 }
 
 void VSwitch::AddBridge(const std::string& bridge, int number) {
   Vsctl(absl::StrCat("add-br ", bridge, " -- set bridge ", bridge, " datapath_type=netdev"));
-  if (!EventuallyTrue(kPatience, [&] { return host_->HasInterface(bridge); })) Die("there is no bridge: " + Log());
+  if (!EventuallyTrue(kPatience, [&] { return host_->HasInterface(bridge); }))
+    Die("there is no bridge: " + Log());
   host_->SetUp(bridge);
   if (number != 0) host_->AddAddress(bridge, absl::StrCat("10.0.0.", number, "/24"));
 }
 
-std::string VSwitch::PortWords(const std::string& bridge, const std::string& port, const std::string& more) const {
+std::string VSwitch::PortWords(const std::string& bridge, const std::string& port,
+                               const std::string& more) const {
   return absl::StrCat("add-port ", bridge, " ", port, " ", more, " -- set Interface ", port,
-                      " type=eoib options:ves=red options:pkey=0x8001 options:hca=soft:", host_->name(),
-                      " options:fabric=", fabric_->socket());
+                      " type=eoib options:ves=red options:pkey=0x8001 options:hca=soft:",
+                      host_->name(), " options:fabric=", fabric_->socket());
 }
 
 void VSwitch::AddPort(const std::string& bridge, const std::string& port, const std::string& more) {
@@ -92,7 +103,9 @@ void VSwitch::Stop() {
   vswitchd_->Kill(SIGTERM);
   const auto code = vswitchd_->Wait();
   // OVS ends by the signal itself, after its clean-up.
-  EXPECT_TRUE(code == 0 || code == 128 + SIGTERM) << "eoib-vswitchd ended with " << code.value_or(-1) << ":\n" << Log();
+  EXPECT_TRUE(code == 0 || code == 128 + SIGTERM)
+      << "eoib-vswitchd ended with " << code.value_or(-1) << ":\n"
+      << Log();
 }
 
 void VSwitch::Restart() {

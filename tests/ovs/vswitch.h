@@ -13,8 +13,8 @@ namespace eoib::lab {
 
 class VSwitch {
  public:
-  // Starts both servers, with those keys of other_config. All bridges are of the userspace datapath. eoib-vswitchd also has the variables
-  // of `environment`.
+  // Starts both servers, with those keys of other_config. All bridges are of the userspace
+  // datapath. eoib-vswitchd also has the variables of `environment`.
   VSwitch(Lab* lab, SoftFabric* fabric, Host* host, const std::string& other_config = "",
           const std::vector<std::string>& environment = {});
 
@@ -30,7 +30,8 @@ class VSwitch {
   // Adds a bridge and sets its interface up, with 10.0.0.N/24 unless `number` is 0.
   void AddBridge(const std::string& bridge, int number);
   // The words of ovs-vsctl that add a port of VES red; `more` has further ones.
-  std::string PortWords(const std::string& bridge, const std::string& port, const std::string& more = "") const;
+  std::string PortWords(const std::string& bridge, const std::string& port,
+                        const std::string& more = "") const;
   // Adds it, and waits for its carrier.
   void AddPort(const std::string& bridge, const std::string& port, const std::string& more = "");
   // A column of an Interface, without quotes.

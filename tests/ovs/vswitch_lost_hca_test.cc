@@ -35,14 +35,16 @@ class VSwitchLostHcaTest : public VSwitchTest {
     SetLink(vswitch, "up");
     ASSERT_EQ(unlink(gone_.c_str()), 0);
   }
-  // A bridge with an HCA of libibverbs, for which the preload libraries of the software HCA stand in.
+  // A bridge with an HCA of libibverbs, for which the preload libraries of the software HCA stand
+  // in.
   VSwitch* AddWithVerbs() {
     // Only matters with the address sanitizer: the preloaded libraries come before the sanitizer's.
     const char* asan = std::getenv("ASAN_OPTIONS");
-    return Add("ovs1", {}, "",
-               {absl::StrCat("ASAN_OPTIONS=", asan == nullptr ? "" : asan, ":verify_asan_link_order=0"),
-                "LD_PRELOAD=" VANISHING_LIBRARY ":" EOIB_VERBS_LIBRARY ":" EOIB_UMAD_LIBRARY, "EOIB_FABRIC=" + soft_fabric().socket(),
-                "EOIB_PORT=ovs1", "EOIB_GONE=" + gone_});
+    return Add(
+        "ovs1", {}, "",
+        {absl::StrCat("ASAN_OPTIONS=", asan == nullptr ? "" : asan, ":verify_asan_link_order=0"),
+         "LD_PRELOAD=" VANISHING_LIBRARY ":" EOIB_VERBS_LIBRARY ":" EOIB_UMAD_LIBRARY,
+         "EOIB_FABRIC=" + soft_fabric().socket(), "EOIB_PORT=ovs1", "EOIB_GONE=" + gone_});
   }
 
   // The frames that eoib0 has received.
@@ -76,7 +78,8 @@ TEST_F(VSwitchLostHcaTest, APortWaitsForTheHcaThatItIsAddedWith) {
   VSwitch* const one = Add("ovs1");
   one->AddBridge("br0", 1);
   KillSubnet();
-  EXPECT_THAT(one->TryVsctl(one->PortWords("br0", "eoib0")).err, HasSubstr("eoib0: waiting for the HCA: "));
+  EXPECT_THAT(one->TryVsctl(one->PortWords("br0", "eoib0")).err,
+              HasSubstr("eoib0: waiting for the HCA: "));
   EXPECT_THAT(one->Of("eoib0", "error"), HasSubstr("eoib0: waiting for the HCA: "));
   EXPECT_THAT(one->Appctl({"eoib/show"}), HasSubstr("waiting for the HCA: "));
   soft_fabric().Start();
@@ -96,7 +99,8 @@ TEST_F(VSwitchLostHcaTest, ADeviceIsLostAndReturnsUnderAPort) {
   // Non-PMD, then polled by a thread.
   for (const std::string type : {"eoib", "eoib-pmd"}) {
     SCOPED_TRACE(type);
-    one->Vsctl(absl::StrCat("set Open_vSwitch . other_config:pmd-maxsleep=250 -- set Interface eoib0 type=", type));
+    one->Vsctl(absl::StrCat(
+        "set Open_vSwitch . other_config:pmd-maxsleep=250 -- set Interface eoib0 type=", type));
     ASSERT_TRUE(Reaches(one->host(), Address(2))) << one->Log();
     const int64_t resets = Count(one, "link_resets"), mtu = Count(one, "mtu");
     const int64_t received = Received(one);
@@ -104,9 +108,11 @@ TEST_F(VSwitchLostHcaTest, ADeviceIsLostAndReturnsUnderAPort) {
     TakeDeviceAway(one);
     EXPECT_TRUE(Becomes(one, "link_state", "down")) << one->Log();
     EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
-      return absl::StrContains(one->Of("eoib0", "status"), "failure=\"list the InfiniBand devices: ");
+      return absl::StrContains(one->Of("eoib0", "status"),
+                               "failure=\"list the InfiniBand devices: ");
     })) << one->Of("eoib0", "status");
-    EXPECT_THAT(one->Appctl({"eoib/show"}), HasSubstr("waiting for the HCA: list the InfiniBand devices: "));
+    EXPECT_THAT(one->Appctl({"eoib/show"}),
+                HasSubstr("waiting for the HCA: list the InfiniBand devices: "));
     EXPECT_EQ(Count(one, "mtu"), mtu);
     EXPECT_EQ(one->Of("eoib0", "error"), "[]");
     GiveDeviceBack(one);

@@ -28,7 +28,8 @@ TEST_F(VSwitchTest, PingBetweenTwoBridges) {
   EXPECT_THAT(one->Appctl({"eoib/fdb-show"}), HasSubstr(other->host()->Mac("br0")));
   EXPECT_THAT(one->Appctl({"eoib/peers", "red"}), HasSubstr("1 vPorts, 1 MACs"));
   EXPECT_THAT(one->Appctl({"fdb/show", "br0"}), HasSubstr(other->host()->Mac("br0")));
-  EXPECT_THAT(one->TryAppctl({"eoib/peers", "green"}).err, HasSubstr("no VES \"green\"; there is: red"));
+  EXPECT_THAT(one->TryAppctl({"eoib/peers", "green"}).err,
+              HasSubstr("no VES \"green\"; there is: red"));
 }
 
 TEST_F(VSwitchTest, PingBetweenABridgeAndAnAgent) {
@@ -38,16 +39,17 @@ TEST_F(VSwitchTest, PingBetweenABridgeAndAnAgent) {
   ASSERT_TRUE(Reaches(bridge->host(), Address(2))) << bridge->Log() << agent.Log();
   ExpectPing(bridge->host(), Address(2), 20);
   ExpectPing(agent.host(), Address(1), 20);
-  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return agent.KnowsAnnounced(bridge->host()->Mac("br0")); }));
+  EXPECT_TRUE(
+      EventuallyTrue(kPatience, [&] { return agent.KnowsAnnounced(bridge->host()->Mac("br0")); }));
 }
 
 TEST_F(VSwitchTest, AnInterfaceTellsItsStateAndStatistics) {
   VSwitch* const one = AddNumbered(1);
   AddNumbered(2);
   ASSERT_TRUE(Reaches(one->host(), Address(2)));
-  EXPECT_EQ(one->Of("eoib0", "mtu"), "4074");
+  EXPECT_EQ(one->Of("eoib0", "mtu"), "4070");
   EXPECT_EQ(one->Of("eoib0", "status:ves"), "red");
-  EXPECT_EQ(one->Of("eoib0", "status:max_mtu"), "4074");
+  EXPECT_EQ(one->Of("eoib0", "status:max_mtu"), "4070");
   one->Vsctl("set Interface eoib0 mtu_request=1400");
   EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return one->Of("eoib0", "mtu") == "1400"; }));
   const std::string stats = one->Ofctl({"dump-ports", "br0", "eoib0"});
@@ -119,15 +121,18 @@ uint64_t Stat(VSwitch* vswitch, const std::string& name) {
   const std::vector<std::string> words = Words(vswitch->Appctl({"eoib/stats"}));
   const auto at = std::find(words.begin(), words.end(), name);
   uint64_t value = 0;
-  EXPECT_TRUE(at != words.end() && at + 1 != words.end() && absl::SimpleAtoi(*(at + 1), &value)) << name;
+  EXPECT_TRUE(at != words.end() && at + 1 != words.end() && absl::SimpleAtoi(*(at + 1), &value))
+      << name;
   return value;
 }
 
-// Whether the bridge has heard the announcement of the MAC. Segments go to peers that have announced that they take them.
+// Whether the bridge has heard the announcement of the MAC. Segments go to peers that have
+// announced that they take them.
 bool KnowsAnnounced(VSwitch* vswitch, const std::string& mac) {
   const std::string rows = vswitch->Appctl({"eoib/fdb-show"});
   const size_t at = rows.find(mac);
-  return at != rows.npos && absl::StrContains(rows.substr(at, rows.find('\n', at) - at), "announced");
+  return at != rows.npos &&
+         absl::StrContains(rows.substr(at, rows.find('\n', at) - at), "announced");
 }
 
 // Super-frames pass in segments between a bridge and an agent, and are cut at neither.
@@ -136,8 +141,10 @@ TEST_F(VSwitchTest, TcpSuperFramesPassWhole) {
   Agent& agent = AddAgent("h2");
   agent.host()->AddAddress("v1", "10.0.0.2/24");
   ASSERT_TRUE(Reaches(bridge->host(), Address(2))) << bridge->Log();
-  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return KnowsAnnounced(bridge, agent.host()->Mac("v1")); }));
-  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return agent.KnowsAnnounced(bridge->host()->Mac("br0")); }));
+  ASSERT_TRUE(
+      EventuallyTrue(kPatience, [&] { return KnowsAnnounced(bridge, agent.host()->Mac("v1")); }));
+  ASSERT_TRUE(
+      EventuallyTrue(kPatience, [&] { return agent.KnowsAnnounced(bridge->host()->Mac("br0")); }));
   UniqueFd listener = TcpListener(bridge->host(), Address(1), 5000);
   UniqueFd client = TcpConnect(agent.host(), Address(1), 5000);
   ASSERT_TRUE(client.valid());
@@ -158,11 +165,14 @@ TEST_F(VSwitchTest, AThousandStationsBehindABridge) {
   ASSERT_TRUE(Reaches(bridge->host(), Address(2)));
   PacketSocket sender(bridge->host(), "br0");
   const auto station = [](uint32_t i) { return MacAddr::FromUint64(0x02'bb'00'00'00'00 + i); };
-  for (uint32_t i = 1; i <= kStations; ++i) sender.Send(TestFrame(MacAddr::Broadcast(), station(i), i));
-  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return agent.Fdb().size() >= kStations; })) << agent.Fdb().size();
+  for (uint32_t i = 1; i <= kStations; ++i)
+    sender.Send(TestFrame(MacAddr::Broadcast(), station(i), i));
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return agent.Fdb().size() >= kStations; }))
+      << agent.Fdb().size();
   // A known unicast frame to each leaves the agent for the bridge.
   PacketSocket receiver(bridge->host(), "br0"), other(agent.host(), "v1");
-  for (uint32_t i = 1; i <= kStations; i += 100) other.Send(TestFrame(station(i), Mac("02:00:00:00:00:99"), i));
+  for (uint32_t i = 1; i <= kStations; i += 100)
+    other.Send(TestFrame(station(i), Mac("02:00:00:00:00:99"), i));
   EXPECT_TRUE(receiver.WaitFor(OfEtherType(kTestEtherType), kStations / 100));
 }
 
@@ -173,7 +183,8 @@ TEST_F(VSwitchTest, AMirrorGetsTheFramesOfThePort) {
   for (const char* interface : {"tapped", "watch"}) one->host()->SetUp(interface);
   one->Vsctl("add-port br0 tapped");
   one->Vsctl(
-      "-- --id=@p get port eoib0 -- --id=@t get port tapped -- --id=@m create mirror name=m select-src-port=@p "
+      "-- --id=@p get port eoib0 -- --id=@t get port tapped -- --id=@m create mirror name=m "
+      "select-src-port=@p "
       "select-dst-port=@p output-port=@t -- set bridge br0 mirrors=@m");
   PacketSocket watcher(one->host(), "watch");
   ASSERT_TRUE(Reaches(one->host(), Address(2)));
@@ -186,7 +197,8 @@ TEST_F(VSwitchTest, AnOptionChangesWhileThePortIsUsed) {
   VSwitch* const other = AddNumbered(2);
   ASSERT_TRUE(Reaches(one->host(), Address(2)));
   one->Vsctl("set Interface eoib0 options:pkey=0x8002 options:ves=blue");
-  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(one->Appctl({"eoib/show"}), "VES blue"); }));
+  EXPECT_TRUE(EventuallyTrue(
+      kPatience, [&] { return absl::StrContains(one->Appctl({"eoib/show"}), "VES blue"); }));
   EXPECT_FALSE(Reaches(one->host(), Address(2), absl::Seconds(1)));
   other->Vsctl("set Interface eoib0 options:pkey=0x8002 options:ves=blue");
   EXPECT_TRUE(Reaches(one->host(), Address(2)));
@@ -203,7 +215,8 @@ TEST_F(VSwitchTest, APortIsPolledByPmdThreads) {
   EXPECT_THAT(one->Appctl({"dpif-netdev/pmd-rxq-show"}), HasSubstr("port: eoib0"));
 }
 
-// The number of addresses of the only other agent. Data-only peers, such as former queue pairs, have lines of another form.
+// The number of addresses of the only other agent. Data-only peers, such as former queue pairs,
+// have lines of another form.
 size_t AddressesOfPeer(Agent& agent) {
   const std::string peers = agent.Ctl({"peers"}).out;
   size_t count = 0;
@@ -220,7 +233,8 @@ TEST_F(VSwitchTest, APortHasSeveralQueues) {
   agent.host()->AddAddress("v1", "10.0.0.2/24");
   ASSERT_TRUE(Reaches(one->host(), Address(2))) << one->Log();
   EXPECT_THAT(one->Appctl({"dpif-netdev/pmd-rxq-show"}), HasSubstr("queue-id:  1"));
-  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return AddressesOfPeer(agent) == 2; })) << agent.Ctl({"peers"}).out;
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return AddressesOfPeer(agent) == 2; }))
+      << agent.Ctl({"peers"}).out;
   // Several flows, so that both queues get some.
   UniqueFd listener = TcpListener(one->host(), Address(1), 5000);
   for (int connection = 0; connection < 8; ++connection) {
@@ -232,7 +246,8 @@ TEST_F(VSwitchTest, APortHasSeveralQueues) {
     EXPECT_EQ(TcpTransfer(server.get(), client.get(), 1 << 20), "");
   }
   one->Vsctl("set Interface eoib0 options:n_rxq=3");
-  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return AddressesOfPeer(agent) == 3; })) << agent.Ctl({"peers"}).out;
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return AddressesOfPeer(agent) == 3; }))
+      << agent.Ctl({"peers"}).out;
   EXPECT_TRUE(Reaches(one->host(), Address(2))) << one->Log();
 }
 
@@ -268,7 +283,8 @@ TEST_F(VSwitchTest, BadOptionsAreErrorsOfTheInterface) {
   };
   for (const auto& row : kRows) {
     // ovs-vsctl prints the error, too.
-    const RunResult added = one->TryVsctl(absl::StrCat("add-port br0 bad -- set Interface bad type=eoib ", row.options));
+    const RunResult added = one->TryVsctl(
+        absl::StrCat("add-port br0 bad -- set Interface bad type=eoib ", row.options));
     EXPECT_THAT(added.err, HasSubstr(row.error)) << row.options;
     EXPECT_EQ(one->Of("bad", "error"), row.error);
     one->TryVsctl("del-port bad");
@@ -276,8 +292,9 @@ TEST_F(VSwitchTest, BadOptionsAreErrorsOfTheInterface) {
   // The two ports agree about the VES.
   one->AddPort("br0", "good");
   one->TryVsctl(absl::StrCat(one->PortWords("br0", "bad"), " options:pkey=0x8002"));
-  EXPECT_THAT(one->Of("bad", "error"),
-              HasSubstr("VES red has P_Key 0x8001 at another vPort of this program; give both the same"));
+  EXPECT_THAT(
+      one->Of("bad", "error"),
+      HasSubstr("VES red has P_Key 0x8001 at another vPort of this program; give both the same"));
 }
 
 }  // namespace

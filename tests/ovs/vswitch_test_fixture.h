@@ -20,14 +20,16 @@ class VSwitchTest : public SwitchTest {
     for (const auto& vswitch : vswitches_) vswitch->Stop();
     SwitchTest::TearDown();
   }
-  VSwitch* Add(const std::string& name, const HostOptions& options = {}, const std::string& other_config = "",
+  VSwitch* Add(const std::string& name, const HostOptions& options = {},
+               const std::string& other_config = "",
                const std::vector<std::string>& environment = {}) {
-    vswitches_.push_back(
-        std::make_unique<VSwitch>(&lab(), &soft_fabric(), lab().AddHost(name, options), other_config, environment));
+    vswitches_.push_back(std::make_unique<VSwitch>(
+        &lab(), &soft_fabric(), lab().AddHost(name, options), other_config, environment));
     return vswitches_.back().get();
   }
   // With bridge br0, address 10.0.0.N, and its port eoib0.
-  VSwitch* AddNumbered(int number, const std::string& more = "", const std::string& other_config = "") {
+  VSwitch* AddNumbered(int number, const std::string& more = "",
+                       const std::string& other_config = "") {
     VSwitch* const vswitch = Add(absl::StrCat("ovs", number), {.ipv6 = true}, other_config);
     vswitch->AddBridge("br0", number);
     vswitch->AddPort("br0", "eoib0", more);

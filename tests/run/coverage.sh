@@ -1,17 +1,18 @@
 # Sourced by tests/run.sh --all: measures which lines of some files the fuzz corpora and the unit tests reach.
 
 # Codecs, which parse input from others: the corpora in the tree must reach LEAST_COVERAGE percent of their lines. Without
-# wire/mgid.cc, which has no parser, and control/daemon/command_server.cc: control_socket_fuzz reaches all of it but the code for
+# wire/mgid.cc, which has no parser, and vswitch/base/daemon/command_server.cc: control_socket_fuzz reaches all of it but the code for
 # sockets and files, which its unit test covers.
 CODECS=(vswitch/wire/{checksum,eoib_header,ethernet,flow_hash,ipoib_group,ipoib_header,segment_extension,super_frame,vport_message}.cc
   vswitch/wire/ib/*.cc vswitch/wire/ip/*.cc
-  vswitch/fabric/softhca/{fabric_protocol,ring,subnet/subnet_config}.cc control/config/{config,table_reader}.cc control/daemon/json_stream.cc)
+  vswitch/fabric/softhca/{fabric_protocol,ring,subnet/subnet_config}.cc control/config/{config,table_reader}.cc vswitch/base/daemon/json_stream.cc)
 LEAST_COVERAGE=95
 # Code for a real HCA, which no test machine has: devices and ports, queue pairs and their errors, events, the SA. VERBS_TESTS
 # reach it by injecting faults at the verbs table and the MAD transport. Without verbs_libibverbs.cc, whose lines only call
 # libibverbs.
 VERBS_PATHS=(vswitch/fabric/{address_handles,buffer_pool,error_advice,group_attachments,hca,reopening_mad_transport,sa_client,ud_endpoint,umad_transport,verbs_hca}.cc
-  control/{agent,fabric_port,group_membership,partition_queue_pair,path_resolver,refresh_depth,subscriptions,ves}.cc)
+  control/{agent,ves/ves}.cc
+  control/subnet/{fabric_port,group_membership,partition_queue_pair,path_resolver,refresh_depth,subscriptions}.cc)
 VERBS_TESTS=(fabric_tests umad_transport_tests control_tests agent_tests)
 LEAST_VERBS_COVERAGE=90
 

@@ -74,7 +74,7 @@ check_running() {
   fi
   stop_programs
   rm -rf "$rundir"
-  for pair in eoibd:control/eoibd_main.cc eoib-gateway:gateway/eoib_gateway_main.cc eoib-ipoib:gateway/endpoint/eoib_ipoib_main.cc \
+  for pair in eoibd:control/eoibd_main.cc eoib-gateway:gateway/eoib_gateway_main.cc eoib-ipoib:gateway/host/eoib_ipoib_main.cc \
     eoib-fabricd:vswitch/fabric/softhca/fabricd/fabricd_main.cc; do
     expect_flags "${pair%%:*}" "$root/${pair#*:}"
   done

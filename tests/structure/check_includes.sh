@@ -1,25 +1,27 @@
 #!/bin/sh
 # Checks that includes point one way:
 #
-#     vswitch/base <- {vswitch/wire/ib, vswitch/wire/ip, fdb} <- vswitch/wire <- vswitch/fabric <- vswitch/port
-#     vswitch/port <- the rest of vswitch <- the rest of control <- gateway/ipoib,  vswitch/port <- vswitch/port/vhost <- control
-#     vswitch/base <- control/daemon,  {the rest of vswitch, control/daemon} <- control/config <- the rest of control
-#     vswitch/wire <- control/protocol <- the rest of control
-#     {the rest of control, vswitch/fabric/softhca} <- control/embed
-#     gateway/ipoib <- gateway/translation <- the rest of gateway,  gateway/ipoib <- gateway/endpoint
-#     the rest of control <- gateway/uplink <- the rest of gateway
+#     vswitch/base <- {vswitch/wire/ib, vswitch/wire/ip, fdb} <- vswitch/wire,  vswitch/base <- vswitch/base/daemon
+#     vswitch/wire <- vswitch/fabric <- vswitch/port <- {vswitch/forwarder, vswitch/port/vhost},  vswitch/forwarder <- vswitch
+#     {vswitch, vswitch/base/daemon} <- control/config <- {control/subnet, control/vport},  vswitch/wire <- control/protocol
+#     vswitch/port/vhost <- control/vport
+#     {control/subnet, control/vport, control/protocol} <- control/ves <- control/state <- control <- control/operator
+#     {control/operator, vswitch/fabric/softhca} <- control/embed
+#     control/operator <- gateway/link <- gateway/election <- {gateway/translation, gateway/uplink} <- gateway
+#     gateway/link <- gateway/host
 #     vswitch/fabric <- vswitch/fabric/softhca <- {vswitch/fabric/softhca/subnet, vswitch/fabric/softhca/preload}
-#     {vswitch/fabric/softhca/subnet, control/daemon} <- vswitch/fabric/softhca/fabricd
+#     {vswitch/fabric/softhca/subnet, vswitch/base/daemon} <- vswitch/fabric/softhca/fabricd
 #
 # ("A <- B": B may include A, and all that A may include.) Tests, fuzzers and benchmarks in every room may also include the
-# software HCA, its subnet and its preload libraries; those in vswitch/wire/ib and vswitch/wire/ip all of vswitch/wire. The
-# mains named below, vswitch/ovs/ and tests/ may include everything. A new folder needs a line in the table below.
+# software HCA, its subnet and its preload libraries; those in vswitch/wire/ib and vswitch/wire/ip all of vswitch/wire; those of
+# whole agents, in control, what their operator sees (control/operator). The mains named below, vswitch/ovs/ and tests/ may
+# include everything. A new folder needs a line in the table below.
 #
 # check_includes.sh [ROOT]       checks a tree, by default the one this script is in
 # check_includes.sh --self-test  tests the check on small trees
 set -eu
 
-MAINS="control/eoibctl_main.cc control/eoibd_main.cc gateway/eoib_gateway_main.cc gateway/endpoint/eoib_ipoib_main.cc
+MAINS="control/eoibctl_main.cc control/eoibd_main.cc gateway/eoib_gateway_main.cc gateway/host/eoib_ipoib_main.cc
   vswitch/fabric/softhca/fabricd/fabricd_main.cc"
 
 # Prints "FILE:LINE: includes HEADER: REASON" for each bad include below $1, and the number of lines read to standard error.
@@ -41,6 +43,7 @@ find_bad_includes() {
     }
     BEGIN {
       add_room("vswitch/base", "")
+      add_room("vswitch/base/daemon", "vswitch/base")
       add_room("fdb", "vswitch/base")
       add_room("vswitch/wire/ib", "vswitch/base")
       add_room("vswitch/wire/ip", "vswitch/base")
@@ -49,19 +52,25 @@ find_bad_includes() {
       add_room("vswitch/fabric/softhca", "vswitch/fabric")
       add_room("vswitch/fabric/softhca/subnet", "vswitch/fabric/softhca")
       add_room("vswitch/fabric/softhca/preload", "vswitch/fabric/softhca")
+      add_room("vswitch/fabric/softhca/fabricd", "vswitch/fabric/softhca/subnet vswitch/base/daemon")
       add_room("vswitch/port", "vswitch/fabric")
       add_room("vswitch/port/vhost", "vswitch/port")
-      add_room("vswitch", "vswitch/port")
-      add_room("control/daemon", "vswitch/base")
-      add_room("vswitch/fabric/softhca/fabricd", "vswitch/fabric/softhca/subnet control/daemon")
+      add_room("vswitch/forwarder", "vswitch/port")
+      add_room("vswitch", "vswitch/forwarder")
       add_room("control/protocol", "vswitch/wire")
-      add_room("control/config", "vswitch control/daemon")
-      add_room("control", "vswitch/port/vhost control/config control/protocol")
-      add_room("control/embed", "control vswitch/fabric/softhca")
-      add_room("gateway/ipoib", "control")
-      add_room("gateway/translation", "gateway/ipoib")
-      add_room("gateway/endpoint", "gateway/ipoib")
-      add_room("gateway/uplink", "control")
+      add_room("control/config", "vswitch vswitch/base/daemon")
+      add_room("control/subnet", "control/config")
+      add_room("control/vport", "control/config vswitch/port/vhost")
+      add_room("control/ves", "control/subnet control/vport control/protocol")
+      add_room("control/state", "control/ves")
+      add_room("control", "control/state")
+      add_room("control/operator", "control")
+      add_room("control/embed", "control/operator vswitch/fabric/softhca")
+      add_room("gateway/link", "control/operator")
+      add_room("gateway/election", "gateway/link")
+      add_room("gateway/translation", "gateway/election")
+      add_room("gateway/uplink", "gateway/election")
+      add_room("gateway/host", "gateway/link")
       add_room("gateway", "gateway/translation gateway/uplink")
       count = split(mains, list, /[ \n]+/)
       for (i = 1; i <= count; ++i) is_main[list[i]] = 1
@@ -79,6 +88,7 @@ find_bad_includes() {
       if (file in is_main || from ~ /^vswitch\/ovs/ || (from, to) in may) next
       test = file ~ /_(test|fuzz|bench)\.[a-z]+$/ || file ~ /_(test_fixture|for_test)\.[a-z]+$/
       if (test && to ~ /^vswitch\/fabric\/softhca/) next
+      if (test && from == "control" && to == "control/operator") next
       if (test && to ~ /^vswitch\/wire/ && from ~ /^vswitch\/wire\//) next
       print file ":" part[2] ": includes " header ": " from " must not include " to
     }
@@ -135,11 +145,11 @@ self_test() {
   expect fail vswitch/wire/a.cc vswitch/fabric/hca.h
   expect pass vswitch/port/a.cc vswitch/fabric/buffer_pool.h
   expect fail vswitch/fabric/a.cc vswitch/port/port.h
-  expect pass vswitch/forwarder.h vswitch/port/port.h
-  expect fail vswitch/port/a.h vswitch/forwarder.h
-  expect fail vswitch/fabric/a.h vswitch/forwarder.h
-  expect pass control/a.cc vswitch/forwarder.h
-  expect fail vswitch/forwarder.cc control/agent.h
+  expect pass vswitch/forwarder/forwarder.h vswitch/port/port.h
+  expect fail vswitch/port/a.h vswitch/forwarder/forwarder.h
+  expect fail vswitch/fabric/a.h vswitch/forwarder/forwarder.h
+  expect pass control/a.cc vswitch/forwarder/forwarder.h
+  expect fail vswitch/forwarder/forwarder.cc control/agent.h
   expect pass gateway/a.cc control/agent.h
   expect fail control/a.cc gateway/uplink.h
   expect pass control/eoibd_main.cc gateway/uplink.h
@@ -159,35 +169,47 @@ self_test() {
   expect fail vswitch/fabric/softhca/preload/umad_port.h vswitch/fabric/softhca/subnet/subnet.h
   expect pass vswitch/fabric/softhca/preload/umad_port_test.cc vswitch/fabric/softhca/subnet/subnet.h
   expect fail vswitch/fabric/softhca/soft_port.h vswitch/fabric/softhca/preload/umad_port.h
-  expect pass control/daemon/a.h vswitch/base/clock.h
-  expect fail control/daemon/a.h vswitch/fabric/hca.h
-  expect fail control/daemon/a.h control/agent.h
-  expect pass control/agent.h control/daemon/event_loop.h
-  expect pass vswitch/fabric/softhca/fabricd/a.h control/daemon/command_registry.h
+  expect pass vswitch/base/daemon/a.h vswitch/base/clock.h
+  expect fail vswitch/base/daemon/a.h vswitch/fabric/hca.h
+  expect fail vswitch/base/daemon/a.h control/agent.h
+  expect pass control/agent.h vswitch/base/daemon/event_loop.h
+  expect pass vswitch/fabric/softhca/fabricd/a.h vswitch/base/daemon/command_registry.h
   expect pass vswitch/fabric/softhca/fabricd/a.h vswitch/fabric/softhca/subnet/subnet.h
   expect fail vswitch/fabric/softhca/fabricd/a.h control/agent.h
-  expect fail vswitch/fabric/softhca/subnet/subnet.h control/daemon/command_registry.h
+  expect fail vswitch/fabric/softhca/subnet/subnet.h vswitch/base/daemon/command_registry.h
   expect fail vswitch/fabric/softhca/subnet/subnet.h vswitch/fabric/softhca/fabricd/fabric_commands.h
-  expect fail vswitch/fabric/a.h control/daemon/command_registry.h
+  expect fail vswitch/fabric/a.h vswitch/base/daemon/command_registry.h
   expect fail vswitch/fabric/a.cc vswitch/fabric/softhca/soft_hca.h
   expect fail control/agent.cc vswitch/fabric/softhca/soft_hca.h
   expect fail control/test_support.cc vswitch/fabric/softhca/soft_hca.h
   expect pass control/agent_test.cc vswitch/fabric/softhca/soft_hca.h
-  expect pass vswitch/forwarder_fuzz.cc vswitch/fabric/softhca/soft_hca.h
-  expect pass vswitch/forwarder_bench.cc vswitch/fabric/softhca/soft_hca.h
-  expect fail vswitch/forwarder_test.cc control/agent.h
+  expect pass vswitch/forwarder/forwarder_fuzz.cc vswitch/fabric/softhca/soft_hca.h
+  expect pass vswitch/forwarder/forwarder_bench.cc vswitch/fabric/softhca/soft_hca.h
+  expect fail vswitch/forwarder/forwarder_test.cc control/agent.h
   expect fail control/a.cc tests/lab/lab.h
-  expect pass gateway/translation/a.cc gateway/ipoib/link.h
-  expect pass gateway/endpoint/a.cc gateway/ipoib/link.h
-  expect pass gateway/gateway.cc gateway/translation/translator.h
-  expect pass gateway/ipoib/a_test.cc vswitch/fabric/softhca/soft_hca.h
-  expect fail gateway/ipoib/a.cc gateway/translation/translator.h
-  expect fail gateway/ipoib/a.cc gateway/gateway.h
-  expect fail gateway/endpoint/a.cc gateway/translation/translator.h
-  expect fail gateway/gateway.cc gateway/endpoint/endpoint.h
-  expect fail gateway/translation/a_test.cc gateway/gateway.h
+  expect pass gateway/translation/a.cc gateway/link/link.h
+  expect pass gateway/host/a.cc gateway/link/link.h
+  expect pass gateway/gateways_config.cc gateway/translation/gateway_config.h
+  expect pass gateway/link/a_test.cc vswitch/fabric/softhca/soft_hca.h
+  expect fail gateway/link/a.cc gateway/translation/translator.h
+  expect fail gateway/link/a.cc gateway/gateways_config.h
+  expect fail gateway/host/a.cc gateway/translation/translator.h
+  expect fail gateway/gateways_config.cc gateway/host/endpoint.h
+  expect fail gateway/translation/a_test.cc gateway/gateways_config.h
   expect fail vswitch/fabric/softhca/a.h vswitch/fabric/softhca/preload/umad_port.h
   expect fail vswitch/fabric/softhca/subnet/a.cc vswitch/fabric/softhca/preload/umad_port.h
+  expect fail vswitch/forwarder/a.cc vswitch/worker.h
+  expect fail control/subnet/a.cc control/ves/ves.h
+  expect fail control/subnet/a.cc control/operator/capture_arguments.h
+  expect fail control/vport/a.cc control/ves/ves.h
+  expect fail control/ves/a.cc control/state/saved_identity.h
+  expect fail control/agent.cc control/operator/agent_commands.h
+  expect pass control/agent_test.cc control/operator/agent_commands.h
+  expect fail control/ves/a_test.cc control/operator/ves_commands.h
+  expect pass control/operator/a.cc control/agent.h
+  expect fail gateway/election/a.cc gateway/translation/groups.h
+  expect pass gateway/uplink/a.cc gateway/election/uplink_election.h
+  expect fail gateway/uplink/a.cc gateway/translation/translator.h
   expect fail vswitch/wire/a.hpp vswitch/fabric/hca.h
   expect fail vswitch/wire/a.cpp vswitch/fabric/hca.h
   expect fail vswitch/wire/a.inc vswitch/fabric/hca.h

@@ -51,7 +51,7 @@ find_style_mistakes() {
 check_flags() {
   local pair page
   for pair in eoibd:control/eoibd_main.cc eoibctl:control/eoibctl_main.cc eoib-gateway:gateway/eoib_gateway_main.cc \
-    eoib-ipoib:gateway/endpoint/eoib_ipoib_main.cc eoib-fabricd:vswitch/fabric/softhca/fabricd/fabricd_main.cc; do
+    eoib-ipoib:gateway/host/eoib_ipoib_main.cc eoib-fabricd:vswitch/fabric/softhca/fabricd/fabricd_main.cc; do
     page=$1/${pair%%:*}.8
     compare "$page" flag "$(flags_of "$root/${pair#*:}")" "$(items "$page" FLAGS | without_value)"
   done
@@ -64,7 +64,7 @@ check_keys() {
     grep -oP 'keys = \{\K[^}]*' "$root/control/config/config.cc" | grep -oE '"[a-z_]+"' | tr -d '"' | grep -vx -e ves -e vport)
   compare "$page" key "$all" "$(items "$page" KEYS | without_value)"
   page=$1/eoib-gateway.toml.5
-  all=$(keys_of "$root/gateway/gateway_config.h" Gateway; keys_of "$root/gateway/uplink/uplink_config.h" Uplink)
+  all=$(keys_of "$root/gateway/translation/gateway_config.h" Gateway; keys_of "$root/gateway/uplink/uplink_config.h" Uplink)
   compare "$page" key "$all" "$(items "$page" KEYS | without_value)"
   page=$1/partitions.toml.5
   compare "$page" key "$(grep -oP 'key == "\K[a-z_]+' "$root/vswitch/fabric/softhca/subnet/subnet_config.cc")" \

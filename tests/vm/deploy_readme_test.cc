@@ -1,5 +1,6 @@
-// Follows "On real hardware" of deploy/README.md to the letter: its partitions.conf, its eoibd.toml, its unit's command and
-// privileges lead to the first ping. Only the device and the ports' GUIDs are replaced by those of the virtual machine.
+// Follows "On real hardware" of deploy/README.md to the letter: its partitions.conf, its
+// eoibd.toml, its unit's command and privileges lead to the first ping. Only the device and the
+// ports' GUIDs are replaced by those of the virtual machine.
 #include <signal.h>
 
 #include <map>
@@ -40,10 +41,12 @@ class DeployReadmeTest : public InfinibandTest {
   }
 
   static std::string PartitionsConf(std::string text) {
-    const char* const guids[kHosts] = {"0x0002c903000e0b72", "0x0002c903000e0b73", "0x0002c903000e0b74"};
+    const char* const guids[kHosts] = {"0x0002c903000e0b72", "0x0002c903000e0b73",
+                                       "0x0002c903000e0b74"};
     for (int k = 0; k < kHosts; ++k) {
       EXPECT_THAT(text, HasSubstr(guids[k]));
-      text = absl::StrReplaceAll(text, {{guids[k], absl::StrFormat("0x%016x", IbSubnet::PortGuid(k))}});
+      text = absl::StrReplaceAll(text,
+                                 {{guids[k], absl::StrFormat("0x%016x", IbSubnet::PortGuid(k))}});
     }
     return text;
   }
@@ -54,19 +57,25 @@ class DeployReadmeTest : public InfinibandTest {
     EXPECT_EQ(LineOf(unit, "CapabilityBoundingSet="), "CAP_NET_ADMIN CAP_NET_RAW");
     EXPECT_EQ(LineOf(unit, "Environment=EOIB_HCA="), "verbs:mlx5_0/1");
     EXPECT_EQ(LineOf(unit, "Environment=EOIBD_OPTIONS="), "");
-    Argv argv = {"prlimit", "--memlock=unlimited:unlimited", "setpriv", "--bounding-set=-all,+net_admin,+net_raw"};
+    Argv argv = {"prlimit", "--memlock=unlimited:unlimited", "setpriv",
+                 "--bounding-set=-all,+net_admin,+net_raw"};
     for (absl::string_view word : absl::StrSplit(LineOf(unit, "ExecStart="), ' ')) {
       if (word == "$EOIBD_OPTIONS") continue;  // none
-      argv.push_back(absl::StrReplaceAll(word, {{"/usr/bin/eoibd", Binary("eoibd")},
-                                                {"${EOIB_HCA}", absl::StrCat("verbs:", IbSubnet::Device(adapter), "/1")}}));
+      argv.push_back(absl::StrReplaceAll(
+          word, {{"/usr/bin/eoibd", Binary("eoibd")},
+                 {"${EOIB_HCA}", absl::StrCat("verbs:", IbSubnet::Device(adapter), "/1")}}));
     }
     // Separate directories for each host, because the hosts share this machine's files.
     const std::string directory = lab().Path(host->name());
-    for (const char* flag : {"rundir", "statedir"}) argv.push_back(absl::StrCat("--", flag, "=", directory, ".", flag));
+    for (const char* flag : {"rundir", "statedir"})
+      argv.push_back(absl::StrCat("--", flag, "=", directory, ".", flag));
     return host->Start(argv);
   }
   std::string Show(Host* host) {
-    return host->Run({Binary("eoibctl"), absl::StrCat("--rundir=", lab().Path(host->name()), ".rundir"), "show"}).ToString();
+    return host
+        ->Run({Binary("eoibctl"), absl::StrCat("--rundir=", lab().Path(host->name()), ".rundir"),
+               "show"})
+        .ToString();
   }
 
   const Document section_{"deploy/README.md", "## On real hardware"};
@@ -90,18 +99,21 @@ TEST_F(DeployReadmeTest, StepsLeadToTheFirstPing) {
     EXPECT_TRUE(EventuallyTrue(kPatience,
                                [&] {
                                  const std::string show = Show(hosts[k]);
-                                 return absl::StrContains(show, absl::StrCat(" (", membership[k], " member)")) &&
+                                 return absl::StrContains(
+                                            show, absl::StrCat(" (", membership[k], " member)")) &&
                                         absl::StrContains(show, ": joined, ") &&
                                         absl::StrContains(show, "Q_Key 0x80008001, MTU 4096");
                                }))
         << Show(hosts[k]) << agents.back()->Log();
-    hosts[k]->MustRun(
-        {"sh", "-ec", absl::StrReplaceAll("ip" + LineOf(first_ping, "ip"), {{"10.1.0.1", absl::StrCat("10.1.0.", k + 1)}})});
+    hosts[k]->MustRun({"sh", "-ec",
+                       absl::StrReplaceAll("ip" + LineOf(first_ping, "ip"),
+                                           {{"10.1.0.1", absl::StrCat("10.1.0.", k + 1)}})});
   }
   for (int from : {0, 2}) ExpectPing(hosts[from], LineOf(first_ping, "ping "));
   ExpectPing(hosts[1], "10.1.0.3");
   for (const std::unique_ptr<Process>& agent : agents) agent->Kill(SIGTERM);
-  for (const std::unique_ptr<Process>& agent : agents) EXPECT_EQ(agent->Wait().value_or(-1), 0) << agent->Log();
+  for (const std::unique_ptr<Process>& agent : agents)
+    EXPECT_EQ(agent->Wait().value_or(-1), 0) << agent->Log();
 }
 
 }  // namespace

@@ -59,7 +59,8 @@ class Document {
     const size_t indent = std::min(line.find_first_not_of(' '), line.size());
     const bool is_listing = indent >= 4;
     if (is_listing && !parts_.empty() && parts_.back().is_listing) {
-      absl::StrAppend(&parts_.back().text, line.substr(std::min(indent, parts_.back().indent)), "\n");
+      absl::StrAppend(&parts_.back().text, line.substr(std::min(indent, parts_.back().indent)),
+                      "\n");
     } else {
       parts_.push_back({is_listing, absl::StrCat(line.substr(indent), "\n"), indent});
     }

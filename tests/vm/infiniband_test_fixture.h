@@ -1,8 +1,9 @@
-// InfinibandTest: the fixture for tests that change the subnet under agents on the kernel's InfiniBand stack, with Debian's
-// OpenSM.
+// InfinibandTest: the fixture for tests that change the subnet under agents on the kernel's
+// InfiniBand stack, with Debian's OpenSM.
 //
-// The scenarios of tests/netns run on this fabric, too (scenarios.sh). All tests of a program share one subnet, whose manager
-// runs on the port of host h1. Each test leaves the subnet as it found it.
+// The scenarios of tests/netns run on this fabric, too (scenarios.sh). All tests of a program share
+// one subnet, whose manager runs on the port of host h1. Each test leaves the subnet as it found
+// it.
 #ifndef EOIB_TESTS_VM_INFINIBAND_TEST_FIXTURE_H_
 #define EOIB_TESTS_VM_INFINIBAND_TEST_FIXTURE_H_
 
@@ -24,7 +25,8 @@ namespace eoib::lab {
 // Adapters of hosts.
 inline constexpr int kH1 = 0, kH2 = 1, kH4 = 3;
 
-// Runs saquery on an adapter that no agent uses, with the SM_Key: without it the SA does not list group members.
+// Runs saquery on an adapter that no agent uses, with the SM_Key: without it the SA does not list
+// group members.
 inline std::string Saquery(const Argv& arguments) {
   Argv argv = {"saquery", "--smkey", "1", "-C", IbSubnet::Device(IbFabric::kAdapters - 1)};
   argv.insert(argv.end(), arguments.begin(), arguments.end());
@@ -43,8 +45,12 @@ class InfinibandTest : public SwitchTest {
     ExpectPing(host(3), Address(1));
   }
 
-  bool HasCarrier(int number) { return absl::StrContains(host(number)->MustIp("-o link show dev v1"), "LOWER_UP"); }
-  bool Shows(int number, const std::string& text) { return absl::StrContains(agent(number).Ctl({"show"}).out, text); }
+  bool HasCarrier(int number) {
+    return absl::StrContains(host(number)->MustIp("-o link show dev v1"), "LOWER_UP");
+  }
+  bool Shows(int number, const std::string& text) {
+    return absl::StrContains(agent(number).Ctl({"show"}).out, text);
+  }
   // Waits until `show` contains the text.
   void ExpectShows(int number, const std::string& text) {
     EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return Shows(number, text); }))
@@ -71,7 +77,9 @@ class InfinibandTest : public SwitchTest {
     StartPing(1, Address(2));
     StartPing(2, Address(3));
   }
-  void StartPing(int from, const std::string& to) { pings_.push_back(std::make_unique<SteadyPing>(host(from), to, "0.1")); }
+  void StartPing(int from, const std::string& to) {
+    pings_.push_back(std::make_unique<SteadyPing>(host(from), to, "0.1"));
+  }
   void ExpectNoLoss() {
     for (const auto& ping : pings_) ping->ExpectNoLoss();
     pings_.clear();
@@ -82,12 +90,14 @@ class InfinibandTest : public SwitchTest {
     const std::string answer = Saquery({"-m", MlidOf(1)});
     std::vector<int> members;
     for (int number = 1; number <= IbFabric::kAdapters; ++number) {
-      if (absl::StrContains(answer, absl::StrCat("(", IbSubnet::Device(number - 1), ")"))) members.push_back(number);
+      if (absl::StrContains(answer, absl::StrCat("(", IbSubnet::Device(number - 1), ")")))
+        members.push_back(number);
     }
     return members;
   }
   void ExpectMembers(const std::vector<int>& expected) {
-    EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return Members() == expected; })) << Saquery({"-m", MlidOf(1)});
+    EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return Members() == expected; }))
+        << Saquery({"-m", MlidOf(1)});
   }
   std::string MlidOf(int number) {
     const std::string show = agent(number).MustCtl({"show"});

@@ -1,5 +1,6 @@
-// LinuxGuest: a virtual machine on a host of a lab that runs Debian's kernel with its stock drivers, from an initramfs
-// (linux_guest.sh). The test types commands at its second serial port; busybox runs them.
+// LinuxGuest: a virtual machine on a host of a lab that runs Debian's kernel with its stock
+// drivers, from an initramfs (linux_guest.sh). The test types commands at its second serial port;
+// busybox runs them.
 #ifndef EOIB_TESTS_VM_LINUX_GUEST_H_
 #define EOIB_TESTS_VM_LINUX_GUEST_H_
 
@@ -22,7 +23,8 @@ class LinuxGuest {
 
   // Waits until it takes commands. False if it does not in time.
   bool IsReady();
-  // Runs a command of the shell. The output has both streams. exit_code is -1 if no answer came in time.
+  // Runs a command of the shell. The output has both streams. exit_code is -1 if no answer came in
+  // time.
   RunResult Run(const std::string& command, absl::Duration limit = kPatience);
   // The same; a failure fails the test.
   std::string MustRun(const std::string& command, absl::Duration limit = kPatience);

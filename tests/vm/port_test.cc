@@ -1,4 +1,5 @@
-// Events of HCA ports on the kernel's stack: withdrawn P_Keys, cables, LIDs, an unloaded driver, and IPoIB on the same port.
+// Events of HCA ports on the kernel's stack: withdrawn P_Keys, cables, LIDs, an unloaded driver,
+// and IPoIB on the same port.
 #include <signal.h>
 
 #include <memory>
@@ -91,15 +92,18 @@ TEST_F(PortTest, DriverUnloadsUnderTrafficAndLoadsAgain) {
 
 class SharedPortTest : public InfinibandTest {
  protected:
-  // Gives host hN the kernel's interface of its adapter as ib1, with 10.1.0.N, and a child in the VES's partition as ib2, with
-  // 10.2.0.N.
+  // Gives host hN the kernel's interface of its adapter as ib1, with 10.1.0.N, and a child in the
+  // VES's partition as ib2, with 10.2.0.N.
   void AddIpoib(int number) {
-    const std::string parent = IbSubnet::IpoibInterface(number - 1), child = absl::StrCat("child", number);
-    MustRunOnMachine({"ip", "link", "add", "link", parent, "name", child, "type", "ipoib", "pkey", "0x8001"});
+    const std::string parent = IbSubnet::IpoibInterface(number - 1),
+                      child = absl::StrCat("child", number);
+    MustRunOnMachine(
+        {"ip", "link", "add", "link", parent, "name", child, "type", "ipoib", "pkey", "0x8001"});
     int count = 0;
     for (const std::string& interface : {child, parent}) {
       const std::string name = absl::StrCat("ib", 2 - count++);
-      MustRunOnMachine({"ip", "link", "set", interface, "netns", absl::StrCat(host(number)->holder()), "name", name});
+      MustRunOnMachine({"ip", "link", "set", interface, "netns",
+                        absl::StrCat(host(number)->holder()), "name", name});
       host(number)->AddAddress(name, absl::StrCat("10.", name.substr(2), ".0.", number, "/24"));
       host(number)->SetUp(name);
     }
@@ -114,7 +118,8 @@ TEST_F(SharedPortTest, IpoibAndAgentsDoNotDisturbEachOther) {
     EXPECT_TRUE(Reaches(host(1), address)) << address;
   }
   // Ping over each kind between h1 and h2, while on h3 each kind stops and starts.
-  for (const std::string& address : {Address(2), std::string("10.1.0.2"), std::string("10.2.0.2")}) StartPing(1, address);
+  for (const std::string& address : {Address(2), std::string("10.1.0.2"), std::string("10.2.0.2")})
+    StartPing(1, address);
   agent(3).Kill(SIGKILL);
   agent(3).Start();
   host(3)->MustIp("link set ib2 down");

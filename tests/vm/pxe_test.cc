@@ -1,5 +1,6 @@
-// Diskless virtual machines that boot by PXE, from a server on another host: their firmware gets an address by DHCP, and a
-// script and a file by TFTP, through the switch. The rings of vhost-user are driven by a driver that is not ours.
+// Diskless virtual machines that boot by PXE, from a server on another host: their firmware gets an
+// address by DHCP, and a script and a file by TFTP, through the switch. The rings of vhost-user are
+// driven by a driver that is not ours.
 #include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -47,24 +48,28 @@ class PxeTest : public SwitchTest {
     spec.vports = {{"v1", "red", vport}};
     auto agent = std::make_unique<Agent>(&lab(), &fabric(), host, spec);
     agent->Launch();
-    agent->WaitUntil({"show"}, [](const std::string& show) { return absl::StrContains(show, ": joined"); });
+    agent->WaitUntil({"show"},
+                     [](const std::string& show) { return absl::StrContains(show, ": joined"); });
     return agent;
   }
-  // Without a router advertisement iPXE waits 15 s for one. The script shows the size of the file that it has fetched, and ends
-  // the machine.
+  // Without a router advertisement iPXE waits 15 s for one. The script shows the size of the file
+  // that it has fetched, and ends the machine.
   void Serve(Host* server) {
     MustRunOnMachine({"mkdir", lab().Path("tftp")});
     WriteFile(lab().Path("tftp/boot.ipxe"),
-              "#!ipxe\nimgfetch --name payload tftp://${next-server}/payload && echo fetched by ${net0/mac} || echo failed\n"
+              "#!ipxe\nimgfetch --name payload tftp://${next-server}/payload && echo fetched by "
+              "${net0/mac} || echo failed\n"
               "imgstat\nsleep 1\nreboot\n");
     std::string payload;
     while (payload.size() < kFileSize) payload += static_cast<char>(payload.size() * 7);
     WriteFile(lab().Path("tftp/payload"), payload);
-    dnsmasq_ = server->Start(
-        {"dnsmasq", "--no-daemon", "--conf-file=/dev/null", "--no-resolv", "--no-hosts", "--port=0", "--no-ping", "--user=root",
-         "--interface=v1", "--bind-interfaces", "--dhcp-authoritative", "--dhcp-leasefile=" + lab().Path("leases"),
-         "--pid-file=", "--dhcp-range=10.0.0.100,10.0.0.150,120", "--enable-ra", "--dhcp-range=fd00::,ra-only", "--enable-tftp",
-         "--tftp-root=" + lab().Path("tftp"), "--dhcp-boot=boot.ipxe"});
+    dnsmasq_ = server->Start({"dnsmasq", "--no-daemon", "--conf-file=/dev/null", "--no-resolv",
+                              "--no-hosts", "--port=0", "--no-ping", "--user=root",
+                              "--interface=v1", "--bind-interfaces", "--dhcp-authoritative",
+                              "--dhcp-leasefile=" + lab().Path("leases"),
+                              "--pid-file=", "--dhcp-range=10.0.0.100,10.0.0.150,120",
+                              "--enable-ra", "--dhcp-range=fd00::,ra-only", "--enable-tftp",
+                              "--tftp-root=" + lab().Path("tftp"), "--dhcp-boot=boot.ipxe"});
   }
   QemuGuest& StartGuest(const QemuGuestSpec& spec) {
     guest_ = std::make_unique<QemuGuest>(&lab(), machines_, spec);
@@ -78,7 +83,8 @@ class PxeTest : public SwitchTest {
   }
   bool Shows(const std::string& text, Agent* agent = nullptr) {
     if (agent == nullptr) agent = first_.get();
-    return EventuallyTrue(kPatience, [&] { return absl::StrContains(agent->Ctl({"show"}).out, text); });
+    return EventuallyTrue(kPatience,
+                          [&] { return absl::StrContains(agent->Ctl({"show"}).out, text); });
   }
   void TearDown() override {
     guest_.reset();
@@ -103,11 +109,13 @@ class PxeTest : public SwitchTest {
 
 TEST_F(PxeTest, BootsOverVhostUserAndRefusesASecondMachine) {
   AddHosts(VhostVPort());
-  EXPECT_TRUE(Shows("vPort v1: vhost-user " + socket_ + ", access VLAN 0, 1 peers: no virtual machine has connected"));
+  EXPECT_TRUE(Shows("vPort v1: vhost-user " + socket_ +
+                    ", access VLAN 0, 1 peers: no virtual machine has connected"));
   StartGuest({.netdev = VhostUser(socket_)});
   EXPECT_TRUE(Shows("vhost-user " + socket_ + ", 1 queue pair"));
   {
-    QemuGuest second(&lab(), machines_, {.name = "vm2", .mac = "52:54:00:00:00:02", .netdev = VhostUser(socket_)});
+    QemuGuest second(&lab(), machines_,
+                     {.name = "vm2", .mac = "52:54:00:00:00:02", .netdev = VhostUser(socket_)});
     EXPECT_TRUE(Shows(" refused: give each its own socket")) << "QEMU tries again and again";
     EXPECT_THAT(first_->Log(), HasSubstr("refused a second virtual machine"));
   }
@@ -115,14 +123,17 @@ TEST_F(PxeTest, BootsOverVhostUserAndRefusesASecondMachine) {
   EXPECT_TRUE(Shows("no virtual machine has connected"));
 }
 
-// The agent is killed meanwhile: it connects again, and the firmware goes on with what it had begun.
+// The agent is killed meanwhile: it connects again, and the firmware goes on with what it had
+// begun.
 TEST_F(PxeTest, BootsOverVhostUserInAVlanWhileTheAgentRestarts) {
   AddHosts(VhostVPort("socket_mode = \"client\"\n"), "access_vlan = 10\n");
-  EXPECT_TRUE(Shows("there is no socket " + socket_ + "; start the virtual machine, with server=on in its chardev"));
+  EXPECT_TRUE(Shows("there is no socket " + socket_ +
+                    "; start the virtual machine, with server=on in its chardev"));
   StartGuest({.netdev = VhostUser(socket_, ",server=on,wait=off"), .device = ",host_mtu=1500"});
   EXPECT_TRUE(Shows("1 queue pair, MTU 1500"));
   other_ = StartAgentForMachines(lab().AddHost("h3"), VhostVPort("socket_mode = \"client\"\n"));
-  EXPECT_TRUE(Shows("nothing answers at " + socket_ + "; if another agent uses the same socket, give each vPort its own",
+  EXPECT_TRUE(Shows("nothing answers at " + socket_ +
+                        "; if another agent uses the same socket, give each vPort its own",
                     other_.get()));
   EXPECT_EQ(other_->Stop(), 0);
   first_->Kill(SIGKILL);
@@ -131,7 +142,8 @@ TEST_F(PxeTest, BootsOverVhostUserInAVlanWhileTheAgentRestarts) {
   ExpectBoot(10);
 }
 
-// The machine's program takes away the memory that queues are in. Then another one comes, and the agent restarts meanwhile.
+// The machine's program takes away the memory that queues are in. Then another one comes, and the
+// agent restarts meanwhile.
 TEST_F(PxeTest, LostMemoryTakesDownItsVPortOnlyAndMachinesConnectAgain) {
   AddHosts(VhostVPort());
   ASSERT_TRUE(first_->Ctl({"vport", "add", "t1", "ves=red"}).ok());
@@ -139,12 +151,14 @@ TEST_F(PxeTest, LostMemoryTakesDownItsVPortOnlyAndMachinesConnectAgain) {
   machines_->AddAddress("t1", "10.0.0.2/24");
   machines_->SetUp("t1");
   const UniqueFd memory(memfd_create("memory", MFD_CLOEXEC));
-  StartGuest({.netdev = VhostUser(socket_), .memory_file = absl::StrCat("/proc/", getpid(), "/fd/", memory.get())});
+  StartGuest({.netdev = VhostUser(socket_),
+              .memory_file = absl::StrCat("/proc/", getpid(), "/fd/", memory.get())});
   EXPECT_TRUE(Shows("1 queue pair"));
   guest_->process()->Kill(SIGSTOP);
   ASSERT_EQ(ftruncate(memory.get(), 0), 0);
   EXPECT_TRUE(Reaches(host(1), "10.0.0.2"));  // whose ARP request is for all vPorts
-  EXPECT_TRUE(Shows("the virtual machine's program has shrunk the file of the memory that it shares"));
+  EXPECT_TRUE(
+      Shows("the virtual machine's program has shrunk the file of the memory that it shares"));
   ExpectPing(host(1), "10.0.0.2");
   guest_.reset();
   EXPECT_TRUE(Shows("no virtual machine has connected to its socket; start it"));
@@ -171,7 +185,9 @@ TEST_F(PxeTest, BootsOverABridgeAndATap) {
 TEST_F(PxeTest, SaysThatTheMachineDoesNotShareItsMemory) {
   AddHosts(VhostVPort());
   StartGuest({.netdev = VhostUser(socket_), .shared = "off"});
-  EXPECT_TRUE(Shows("the virtual machine does not share its memory; give QEMU -object memory-backend-memfd,share=on"))
+  EXPECT_TRUE(
+      Shows("the virtual machine does not share its memory; give QEMU -object "
+            "memory-backend-memfd,share=on"))
       << first_->Ctl({"show"}).out << guest_->process()->Log();
 }
 
@@ -182,7 +198,8 @@ TEST_F(PxeTest, VPortsComeAndGoWhileTheAgentRuns) {
     return first_->Ctl({"vport", "add", "vm2", "ves=red", "type=vhost-user", "socket=" + path});
   };
   WriteFile(file, "");
-  EXPECT_THAT(add(file).err, HasSubstr("use the socket " + file + ": there is a file that is no socket; remove it"));
+  EXPECT_THAT(add(file).err, HasSubstr("use the socket " + file +
+                                       ": there is a file that is no socket; remove it"));
   EXPECT_THAT(add(socket_).err, HasSubstr("is also that of vPort \"v1\""));
   for (int i = 0; i < 2; ++i) {
     EXPECT_TRUE(add(socket).ok());
@@ -197,9 +214,10 @@ TEST_F(PxeTest, SaysWhatToInstallWithoutTheLibrary) {
   MustRunOnMachine({"mkdir", lab().Path("bin")});
   MustRunOnMachine({"cp", Binary("eoibd"), lab().Path("bin/eoibd")});
   WriteFile(lab().Path("eoibd.toml"),
-            "[[ves]]\nname = \"red\"\npkey = 0x8001\n[[vport]]\nname = \"v1\"\nves = \"red\"\n" + VhostVPort());
-  const RunResult result =
-      RunOnMachine({lab().Path("bin/eoibd"), "--hca=soft:h1", "--config=" + lab().Path("eoibd.toml"), "--check_config"});
+            "[[ves]]\nname = \"red\"\npkey = 0x8001\n[[vport]]\nname = \"v1\"\nves = \"red\"\n" +
+                VhostVPort());
+  const RunResult result = RunOnMachine({lab().Path("bin/eoibd"), "--hca=soft:h1",
+                                         "--config=" + lab().Path("eoibd.toml"), "--check_config"});
   EXPECT_NE(result.exit_code, 0);
   EXPECT_THAT(result.err, HasSubstr("vPort v1: type = \"vhost-user\" needs libeoib-vhost.so"));
   EXPECT_THAT(result.err, HasSubstr("install the package eoib-vhost"));
@@ -214,24 +232,33 @@ class MigrationTest : public PxeTest {
   // The firmware fetches a file again and again until it finds another one.
   void ServeEndlessly() {
     WriteFile(lab().Path("tftp/boot.ipxe"),
-              "#!ipxe\n:again\nimgfetch --name payload tftp://${next-server}/payload || goto failed\nimgfree payload\n"
-              "imgfetch --name stop tftp://${next-server}/stop || goto again\necho stopped as told\nsleep 1\nreboot\n"
+              "#!ipxe\n:again\nimgfetch --name payload tftp://${next-server}/payload || goto "
+              "failed\nimgfree payload\n"
+              "imgfetch --name stop tftp://${next-server}/stop || goto again\necho stopped as "
+              "told\nsleep 1\nreboot\n"
               ":failed\necho failed\nreboot\n");
   }
 };
 
-// The guest's memory moves while frames come and go; a frame that is missing from the dirty log would corrupt it.
+// The guest's memory moves while frames come and go; a frame that is missing from the dirty log
+// would corrupt it.
 TEST_F(MigrationTest, GuestGoesOnAtAnotherHost) {
   AddHosts(VhostVPort());
   ServeEndlessly();
   Host* const there = lab().AddHost("h3");
   const std::string socket_there = lab().Path("vm1.there.sock");
-  other_ = StartAgentForMachines(there, "type = \"vhost-user\"\nsocket = \"" + socket_there + "\"\n");
+  other_ =
+      StartAgentForMachines(there, "type = \"vhost-user\"\nsocket = \"" + socket_there + "\"\n");
   const std::string monitor = lab().Path("monitor"), channel = "unix:" + lab().Path("migration");
-  QemuGuest arriving(&lab(), there, {.name = "vm1.there", .netdev = VhostUser(socket_there), .more = {"-incoming", channel}});
+  QemuGuest arriving(
+      &lab(), there,
+      {.name = "vm1.there", .netdev = VhostUser(socket_there), .more = {"-incoming", channel}});
   QemuGuest& leaving =
-      StartGuest({.netdev = VhostUser(socket_), .more = {"-monitor", "unix:" + monitor + ",server=on,wait=off"}});
-  ASSERT_TRUE(EventuallyTrue(kBoot, [&] { return absl::StrContains(leaving.Console(), "/stop..."); })) << leaving.Console();
+      StartGuest({.netdev = VhostUser(socket_),
+                  .more = {"-monitor", "unix:" + monitor + ",server=on,wait=off"}});
+  ASSERT_TRUE(EventuallyTrue(kBoot, [&] {
+    return absl::StrContains(leaving.Console(), "/stop...");
+  })) << leaving.Console();
   EXPECT_TRUE(agent(1).Knows("52:54:00:00:00:01"));
   Monitor(machines_, monitor, "migrate -d " + channel);
   std::string status;
@@ -241,12 +268,15 @@ TEST_F(MigrationTest, GuestGoesOnAtAnotherHost) {
   })) << status;
   EXPECT_TRUE(Shows("its guest has not started the interface")) << "it has stopped it here";
   for (absl::string_view line : absl::StrSplit(status, '\n')) {
-    if (absl::StartsWith(line, "downtime:")) RecordProperty("downtime", std::string(absl::StripAsciiWhitespace(line)));
+    if (absl::StartsWith(line, "downtime:"))
+      RecordProperty("downtime", std::string(absl::StripAsciiWhitespace(line)));
   }
   leaving.process()->Kill(SIGKILL);
-  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(other_->Ctl({"show"}).out, "1 queue pair"); }));
-  ASSERT_TRUE(EventuallyTrue(kBoot, [&] { return absl::StrContains(arriving.Console(), "/payload..."); }))
-      << arriving.Console();
+  EXPECT_TRUE(EventuallyTrue(
+      kPatience, [&] { return absl::StrContains(other_->Ctl({"show"}).out, "1 queue pair"); }));
+  ASSERT_TRUE(EventuallyTrue(kBoot, [&] {
+    return absl::StrContains(arriving.Console(), "/payload...");
+  })) << arriving.Console();
   WriteFile(lab().Path("tftp/stop"), "stop\n");
   EXPECT_EQ(arriving.process()->Wait(kBoot), 0) << arriving.process()->Log() << arriving.Console();
   EXPECT_THAT(arriving.Console(), HasSubstr("stopped as told"));

@@ -17,7 +17,8 @@ constexpr uint8_t kUdSendOnly = 0x64;
 constexpr uint16_t kDefaultPKey = 0xffff;
 
 void Append(Bytes* bytes, uint64_t value, int size) {
-  for (int shift = 8 * (size - 1); shift >= 0; shift -= 8) bytes->push_back(static_cast<uint8_t>(value >> shift));
+  for (int shift = 8 * (size - 1); shift >= 0; shift -= 8)
+    bytes->push_back(static_cast<uint8_t>(value >> shift));
 }
 
 // IBA 1.4 §9.2 (BTH) and §9.3.2 (DETH).
@@ -40,8 +41,8 @@ uint32_t Crc32(const Bytes& bytes) {
   return ~crc;
 }
 
-// The invariant CRC (annex A17.3.3). It covers eight bytes in place of the LRH, the IPv6, UDP and InfiniBand headers with all
-// ones in the variable fields, and the payload.
+// The invariant CRC (annex A17.3.3). It covers eight bytes in place of the LRH, the IPv6, UDP and
+// InfiniBand headers with all ones in the variable fields, and the payload.
 uint32_t InvariantCrc(const RoceDatagram& datagram, uint16_t source_port) {
   const Bytes headers = Headers(datagram);
   const size_t udp_length = 8 + headers.size() + datagram.payload.size() + 4;
@@ -87,8 +88,8 @@ void SendRoce(const std::string& netdev, const RoceDatagram& datagram) {
   const uint32_t crc = InvariantCrc(datagram, ntohs(source.sin6_port));
   for (int shift = 0; shift < 32; shift += 8) bytes.push_back(static_cast<uint8_t>(crc >> shift));
   const sockaddr_in6 destination = AddressOf(datagram.destination, kRocePort, netdev);
-  if (sendto(fd.get(), bytes.data(), bytes.size(), 0, reinterpret_cast<const sockaddr*>(&destination), sizeof(destination)) <
-      0) {
+  if (sendto(fd.get(), bytes.data(), bytes.size(), 0,
+             reinterpret_cast<const sockaddr*>(&destination), sizeof(destination)) < 0) {
     DieErrno("send a RoCE datagram to " + datagram.destination.ToString());
   }
 }

@@ -1,5 +1,5 @@
-// Forges a RoCE v2 datagram, as any host on the Ethernet can: through a UDP socket, byte by byte, without the switch's own
-// codecs. So tests can send what an HCA would never send.
+// Forges a RoCE v2 datagram, as any host on the Ethernet can: through a UDP socket, byte by byte,
+// without the switch's own codecs. So tests can send what an HCA would never send.
 #ifndef EOIB_TESTS_VM_ROCE_DATAGRAM_H_
 #define EOIB_TESTS_VM_ROCE_DATAGRAM_H_
 

@@ -1,8 +1,9 @@
-// Tests of the kernel module simib with third-party programs: OpenSM, infiniband-diags, libibverbs' examples and the kernel's
-// IPoIB work on it as on InfiniBand hardware. No code of eoib runs here. Runs in a virtual machine (boot.sh).
+// Tests of the kernel module simib with third-party programs: OpenSM, infiniband-diags, libibverbs'
+// examples and the kernel's IPoIB work on it as on InfiniBand hardware. No code of eoib runs here.
+// Runs in a virtual machine (boot.sh).
 //
-// All tests share one subnet and four hosts, each with the IPoIB interface of one adapter. Each test leaves them as it found
-// them; the last one unloads the module.
+// All tests share one subnet and four hosts, each with the IPoIB interface of one adapter. Each
+// test leaves them as it found them; the last one unloads the module.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -45,7 +46,8 @@ std::vector<IbPartition> Partitions() {
   return {all, blue, red};
 }
 
-// The subnet, and hosts h0 to h3 with the interfaces ib0 to ib3 and the addresses 10.0.0.K and fd00::K.
+// The subnet, and hosts h0 to h3 with the interfaces ib0 to ib3 and the addresses 10.0.0.K and
+// fd00::K.
 class SimibEnvironment : public ::testing::Environment {
  public:
   void SetUp() override {
@@ -57,7 +59,8 @@ class SimibEnvironment : public ::testing::Environment {
     subnet_->Start();
     HostOptions with_ipv6;
     with_ipv6.ipv6 = true;
-    for (int k = 0; k < kAdapters; ++k) hosts_.push_back(lab_->AddHost(absl::StrCat("h", k), with_ipv6));
+    for (int k = 0; k < kAdapters; ++k)
+      hosts_.push_back(lab_->AddHost(absl::StrCat("h", k), with_ipv6));
     for (int k = 0; k < kAdapters; ++k) PlugIpoib(k);
   }
 
@@ -69,8 +72,8 @@ class SimibEnvironment : public ::testing::Environment {
 
   // Moves the kernel's interface of adapter K to host K.
   void PlugIpoib(int k) {
-    MustRunOnMachine({"ip", "link", "set", subnet_->IpoibInterface(k), "netns", absl::StrCat(hosts_[k]->holder()), "name",
-                      absl::StrCat("ib", k)});
+    MustRunOnMachine({"ip", "link", "set", subnet_->IpoibInterface(k), "netns",
+                      absl::StrCat(hosts_[k]->holder()), "name", absl::StrCat("ib", k)});
     hosts_[k]->AddAddress(absl::StrCat("ib", k), absl::StrCat("10.0.0.", k + 1, "/24"));
     hosts_[k]->AddAddress(absl::StrCat("ib", k), absl::StrCat("fd00::", k + 1, "/64"));
     hosts_[k]->SetUp(absl::StrCat("ib", k));
@@ -104,9 +107,13 @@ Host* H(int k) { return environment->host(k); }
 std::string Output(const Argv& argv) { return H(0)->MustRun(argv); }
 
 std::string LidText(int adapter) { return absl::StrCat(IbSubnet::Lid(adapter)); }
-std::string GuidText(int adapter) { return absl::StrFormat("0x%016x", IbSubnet::PortGuid(adapter)); }
+std::string GuidText(int adapter) {
+  return absl::StrFormat("0x%016x", IbSubnet::PortGuid(adapter));
+}
 
-bool HasCarrier(int k) { return absl::StrContains(H(k)->MustIp(absl::StrCat("-o link show dev ib", k)), "LOWER_UP"); }
+bool HasCarrier(int k) {
+  return absl::StrContains(H(k)->MustIp(absl::StrCat("-o link show dev ib", k)), "LOWER_UP");
+}
 
 bool Pings(int from, const std::string& to, const std::vector<std::string>& more = {}) {
   Argv argv = {"ping", "-n", "-q", "-c", "1", "-W", "1"};
@@ -129,15 +136,19 @@ TEST(Simib, DiagnosticsAgreeWithSysfs) {
     EXPECT_EQ(IbSubnet::SmLid(k), IbSubnet::Lid(0));
     EXPECT_THAT(Output({"ibstat", IbSubnet::Device(k)}),
                 AllOf(HasSubstr("State: Active"), HasSubstr("Base lid: " + lid + "\n"),
-                      HasSubstr("SM lid: " + LidText(0) + "\n"), HasSubstr("Port GUID: " + guid), HasSubstr("Rate: 40")));
-    EXPECT_THAT(nodes, ContainsRegex(absl::StrCat("lid\\.+", lid, "\n([^\n]+\n)+[^\n]*port_guid\\.+", guid)));
-    EXPECT_THAT(topology, HasSubstr(absl::StrCat("(", guid.substr(3), ") \t\t# \"simib", k, "\" lid ", lid, " 4xQDR")));
+                      HasSubstr("SM lid: " + LidText(0) + "\n"), HasSubstr("Port GUID: " + guid),
+                      HasSubstr("Rate: 40")));
+    EXPECT_THAT(nodes, ContainsRegex(
+                           absl::StrCat("lid\\.+", lid, "\n([^\n]+\n)+[^\n]*port_guid\\.+", guid)));
+    EXPECT_THAT(topology, HasSubstr(absl::StrCat("(", guid.substr(3), ") \t\t# \"simib", k,
+                                                 "\" lid ", lid, " 4xQDR")));
     // By LID, and then by directed route.
     EXPECT_THAT(Output({"smpquery", "portinfo", lid}), ContainsRegex("\nLid:\\.+" + lid + "\n"));
     EXPECT_THAT(Output({"smpquery", "nodeinfo", lid}), HasSubstr(guid));
   }
   EXPECT_THAT(Output({"sminfo"}), HasSubstr(absl::StrCat("sm lid ", LidText(0), " sm guid 0x")));
-  EXPECT_THAT(Output({"smpquery", "-C", "simib1", "-D", "nodedesc", "0,1"}), HasSubstr("simib switch"));
+  EXPECT_THAT(Output({"smpquery", "-C", "simib1", "-D", "nodedesc", "0,1"}),
+              HasSubstr("simib switch"));
 }
 
 TEST(Simib, PKeyTablesMatchOpenSmConfiguration) {
@@ -154,7 +165,8 @@ TEST(Simib, PKeyTablesMatchOpenSmConfiguration) {
 TEST(Simib, IbvDevinfoDescribesThePort) {
   EXPECT_THAT(Output({"ibv_devinfo", "-v", "-d", "simib1"}),
               AllOf(HasSubstr("PORT_ACTIVE (4)"), ContainsRegex("link_layer:[\t ]*InfiniBand"),
-                    ContainsRegex("port_lid:[\t ]*" + LidText(1) + "\n"), ContainsRegex("active_mtu:[\t ]*4096 \\(5\\)"),
+                    ContainsRegex("port_lid:[\t ]*" + LidText(1) + "\n"),
+                    ContainsRegex("active_mtu:[\t ]*4096 \\(5\\)"),
                     HasSubstr("GID[  0]:\t\tfe80:0000:0000:0000:0253:494d:4942:0101")));
 }
 
@@ -164,7 +176,9 @@ bool Listens(Host* host, int port) {
   for (absl::string_view line : absl::StrSplit(sockets, '\n')) {
     const std::vector<std::string> words = Words(line);
     constexpr char kListen[] = "0A";
-    if (words.size() > 3 && words[3] == kListen && absl::EndsWith(words[1], absl::StrFormat(":%04X", port))) return true;
+    if (words.size() > 3 && words[3] == kListen &&
+        absl::EndsWith(words[1], absl::StrFormat(":%04X", port)))
+      return true;
   }
   return false;
 }
@@ -173,7 +187,8 @@ bool Listens(Host* host, int port) {
 void ExpectUdPingPong(const std::vector<std::string>& options) {
   constexpr int kPort = 18515;
   auto argv = [&](int adapter) {
-    Argv argv = {"ibv_ud_pingpong", "-e", "-n", "100", "-p", absl::StrCat(kPort), "-d", IbSubnet::Device(adapter)};
+    Argv argv = {"ibv_ud_pingpong",        "-e", "-n", "100", "-p", absl::StrCat(kPort), "-d",
+                 IbSubnet::Device(adapter)};
     argv.insert(argv.end(), options.begin(), options.end());
     return argv;
   };
@@ -216,7 +231,8 @@ TEST(Simib, IpoibMulticastReachesMembersOnly) {
     ip_mreqn request{};
     inet_pton(AF_INET, group.c_str(), &request.imr_multiaddr);
     inet_pton(AF_INET, "10.0.0.3", &request.imr_address);
-    ASSERT_EQ(setsockopt(receiver.get(), IPPROTO_IP, IP_ADD_MEMBERSHIP, &request, sizeof(request)), 0);
+    ASSERT_EQ(setsockopt(receiver.get(), IPPROTO_IP, IP_ADD_MEMBERSHIP, &request, sizeof(request)),
+              0);
   });
   UniqueFd sender = UdpSocket(H(1), "10.0.0.2", 0);
   const Bytes payload = {'h', 'e', 'l', 'l', 'o'};
@@ -237,7 +253,8 @@ TEST(Simib, IpoibMulticastReachesMembersOnly) {
 class Child {
  public:
   Child(int k, uint16_t pkey) : host_(H(k)), name_(absl::StrFormat("ib%d.%04x", k, pkey)) {
-    host_->MustIp(absl::StrFormat("link add link ib%d name %s type ipoib pkey 0x%04x", k, name_, pkey));
+    host_->MustIp(
+        absl::StrFormat("link add link ib%d name %s type ipoib pkey 0x%04x", k, name_, pkey));
     host_->AddAddress(name_, absl::StrCat("10.0.1.", k + 1, "/24"));
     host_->SetUp(name_);
   }
@@ -297,23 +314,29 @@ TEST(Simib, PulledCableIsReportedAndPluggedCableRecovers) {
   std::vector<uint16_t> lids;
   for (int k = 0; k < kAdapters; ++k) lids.push_back(IbSubnet::Lid(k));
   std::unique_ptr<Process> watch = H(0)->Start({"stdbuf", "-oL", "ibv_asyncwatch", "-d", "simib1"});
-  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(watch->Log(), "simib1"); })) << watch->Log();
+  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(watch->Log(), "simib1"); }))
+      << watch->Log();
 
   Subnet().SetCable(1, false);
   EXPECT_TRUE(EventuallyTrue(kPatience, [] { return !HasCarrier(1); }));
   EXPECT_EQ(IbSubnet::State(1), 1);
   EXPECT_EQ(IbSubnet::Port(1, "phys_state"), "2: Polling");
   EXPECT_FALSE(Pings(1, "10.0.0.3"));
-  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(watch->Log(), "IBV_EVENT_PORT_ERR"); })) << watch->Log();
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
+    return absl::StrContains(watch->Log(), "IBV_EVENT_PORT_ERR");
+  })) << watch->Log();
   // The subnet manager learns of it from the switch's trap.
-  EXPECT_TRUE(EventuallyTrue(kPatience, [] { return !absl::StrContains(Output({"saquery", "NodeRecord"}), GuidText(1)); }));
+  EXPECT_TRUE(EventuallyTrue(kPatience, [] {
+    return !absl::StrContains(Output({"saquery", "NodeRecord"}), GuidText(1));
+  }));
 
   Subnet().SetCable(1, true);
   Subnet().Wait();
   EXPECT_TRUE(EventuallyTrue(kPatience, [] { return HasCarrier(1); }));
   EXPECT_TRUE(EventuallyPings(1, "10.0.0.3"));
-  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(watch->Log(), "IBV_EVENT_PORT_ACTIVE"); }))
-      << watch->Log();
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
+    return absl::StrContains(watch->Log(), "IBV_EVENT_PORT_ACTIVE");
+  })) << watch->Log();
   for (int k = 0; k < kAdapters; ++k) EXPECT_EQ(IbSubnet::Lid(k), lids[k]);
 }
 
@@ -335,7 +358,8 @@ TEST(Simib, StandbySubnetManagerTakesOver) {
     return absl::StrContains(H(0)->Run({"sminfo", LidText(3)}).out, "SMINFO_STANDBY");
   })) << Subnet().SmLog(3);
   Subnet().KillSm(0, SIGKILL);
-  EXPECT_TRUE(EventuallyTrue(kPatience, [] { return IbSubnet::SmLid(2) == IbSubnet::Lid(3); })) << Subnet().SmLog(3);
+  EXPECT_TRUE(EventuallyTrue(kPatience, [] { return IbSubnet::SmLid(2) == IbSubnet::Lid(3); }))
+      << Subnet().SmLog(3);
   Subnet().Wait();
   EXPECT_EQ(IbSubnet::Lid(2), lid);
   EXPECT_TRUE(EventuallyPings(1, "10.0.0.3"));
@@ -344,21 +368,26 @@ TEST(Simib, StandbySubnetManagerTakesOver) {
   EXPECT_TRUE(EventuallyTrue(kPatience, [] { return IbSubnet::SmLid(2) == IbSubnet::Lid(0); }));
 }
 
-// Unloads the module while interfaces are up and carry traffic and programs have the device open; then loads it again.
+// Unloads the module while interfaces are up and carry traffic and programs have the device open;
+// then loads it again.
 TEST(Simib, ModuleUnloadsUnderTrafficAndLoadsAgain) {
   const uint16_t lid = IbSubnet::Lid(1);
   std::unique_ptr<Process> watch = H(0)->Start({"stdbuf", "-oL", "ibv_asyncwatch", "-d", "simib1"});
   std::unique_ptr<Process> flood = H(1)->Start({"ping", "-n", "-q", "-f", "10.0.0.3"});
-  std::unique_ptr<Process> verbs = H(0)->Start({"ibv_ud_pingpong", "-e", "-n", "100000000", "-d", "simib1", "-p", "18516"});
+  std::unique_ptr<Process> verbs =
+      H(0)->Start({"ibv_ud_pingpong", "-e", "-n", "100000000", "-d", "simib1", "-p", "18516"});
   ASSERT_TRUE(EventuallyTrue(kPatience, [] { return Listens(H(0), 18516); })) << verbs->Log();
-  std::unique_ptr<Process> peer =
-      H(0)->Start({"ibv_ud_pingpong", "-e", "-n", "100000000", "-d", "simib2", "-p", "18516", "127.0.0.1"});
-  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(watch->Log(), "simib1"); })) << watch->Log();
-  ASSERT_TRUE(EventuallyTrue(kPatience, [] { return !Listens(H(0), 18516); }));  // the two have connected
+  std::unique_ptr<Process> peer = H(0)->Start(
+      {"ibv_ud_pingpong", "-e", "-n", "100000000", "-d", "simib2", "-p", "18516", "127.0.0.1"});
+  ASSERT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(watch->Log(), "simib1"); }))
+      << watch->Log();
+  ASSERT_TRUE(
+      EventuallyTrue(kPatience, [] { return !Listens(H(0), 18516); }));  // the two have connected
 
   Subnet().Unload();
-  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return absl::StrContains(watch->Log(), "IBV_EVENT_DEVICE_FATAL"); }))
-      << watch->Log();
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
+    return absl::StrContains(watch->Log(), "IBV_EVENT_DEVICE_FATAL");
+  })) << watch->Log();
   EXPECT_FALSE(H(1)->HasInterface("ib1"));
   EXPECT_NE(verbs->Wait().value_or(0), 0) << "its completion queue was destroyed";
   EXPECT_NE(peer->Wait().value_or(0), 0);

@@ -1,5 +1,5 @@
-// Tests through libibverbs that the kernel module simib implements UD queue pairs as IBA specifies. A part of vm_simib_tests,
-// and uses its subnet.
+// Tests through libibverbs that the kernel module simib implements UD queue pairs as IBA specifies.
+// A part of vm_simib_tests, and uses its subnet.
 #include <infiniband/verbs.h>
 #include <poll.h>
 
@@ -20,7 +20,8 @@ namespace eoib::lab {
 namespace {
 
 constexpr uint32_t kQKey = 0x11111111;
-constexpr uint32_t kOwnQKey = 0x80000000;  // high-order bit: use the sender QP's own Q_Key (IBA 10.2.5)
+constexpr uint32_t kOwnQKey =
+    0x80000000;  // high-order bit: use the sender QP's own Q_Key (IBA 10.2.5)
 constexpr int kGrh = 40;
 constexpr int kSlot = 8192;
 constexpr int kSlots = 16;
@@ -28,14 +29,16 @@ constexpr int kSlots = 16;
 // A UD queue pair in RTS, with a completion queue and memory of its own.
 class Endpoint {
  public:
-  explicit Endpoint(int adapter, uint16_t pkey = 0xffff, uint32_t qkey = kQKey) : adapter_(adapter), memory_(kSlot * kSlots) {
+  explicit Endpoint(int adapter, uint16_t pkey = 0xffff, uint32_t qkey = kQKey)
+      : adapter_(adapter), memory_(kSlot * kSlots) {
     context_ = Open(IbSubnet::Device(adapter));
     pd_ = ibv_alloc_pd(context_);
     channel_ = ibv_create_comp_channel(context_);
     cq_ = ibv_create_cq(context_, 2 * kSlots, nullptr, channel_, 0);
     mr_ = ibv_reg_mr(pd_, memory_.data(), memory_.size(), IBV_ACCESS_LOCAL_WRITE);
     qp_ = CreateQp(0);
-    if (mr_ == nullptr || qp_ == nullptr) DieErrno("make a queue pair on " + IbSubnet::Device(adapter));
+    if (mr_ == nullptr || qp_ == nullptr)
+      DieErrno("make a queue pair on " + IbSubnet::Device(adapter));
     Modify(IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, IndexOf(pkey), qkey);
     Modify(IBV_QPS_RTR, 0);
     Modify(IBV_QPS_RTS, IBV_QP_SQ_PSN);
@@ -103,7 +106,8 @@ class Endpoint {
     int flags = IBV_SEND_SIGNALED;
     uint32_t lkey = 0;  // 0: the right one
   };
-  // Sends `payload` and returns the completion. Destroys the address handle while the request may be in flight.
+  // Sends `payload` and returns the completion. Destroys the address handle while the request may
+  // be in flight.
   ibv_wc Send(Endpoint& to, const std::string& payload, const Options& options) {
     ibv_ah_attr handle{};
     handle.dlid = IbSubnet::Lid(to.adapter_);
@@ -113,10 +117,12 @@ class Endpoint {
     return SendTo(handle, to.qp_->qp_num, payload, options);
   }
   ibv_wc Send(Endpoint& to, const std::string& payload) { return Send(to, payload, Options()); }
-  ibv_wc SendTo(ibv_ah_attr handle, uint32_t qpn, const std::string& payload, const Options& options) {
+  ibv_wc SendTo(ibv_ah_attr handle, uint32_t qpn, const std::string& payload,
+                const Options& options) {
     handle.port_num = 1;
     std::memcpy(memory_.data(), payload.data(), payload.size());
-    ibv_sge element = {Address(0), static_cast<uint32_t>(payload.size()), options.lkey != 0 ? options.lkey : mr_->lkey};
+    ibv_sge element = {Address(0), static_cast<uint32_t>(payload.size()),
+                       options.lkey != 0 ? options.lkey : mr_->lkey};
     ibv_send_wr request{};
     request.wr_id = 77;
     request.sg_list = &element;
@@ -136,7 +142,8 @@ class Endpoint {
     return *completion;
   }
 
-  // The next completion of that kind; keeps the others for later. A datagram is received before its send completes.
+  // The next completion of that kind; keeps the others for later. A datagram is received before its
+  // send completes.
   absl::optional<ibv_wc> Poll(ibv_wc_opcode opcode) {
     ibv_wc polled;
     while (ibv_poll_cq(cq_, 1, &polled) > 0) completions_.push_back(polled);
@@ -183,7 +190,9 @@ class Endpoint {
     }
     Die("no such P_Key on " + IbSubnet::Device(adapter_));
   }
-  uint64_t Address(int slot) const { return reinterpret_cast<uint64_t>(memory_.data() + slot * kSlot); }
+  uint64_t Address(int slot) const {
+    return reinterpret_cast<uint64_t>(memory_.data() + slot * kSlot);
+  }
 
   const int adapter_;
   std::vector<uint8_t> memory_;
@@ -345,9 +354,11 @@ TEST(SimibVerbs, OnlySolicitedSendsRaiseSolicitedEvents) {
 
 // The MLID of IPoIB's broadcast group, which every port has joined (RFC 4391 §4).
 uint16_t BroadcastMlid() {
-  const RunResult result = RunOnMachine({"saquery", "MCMemberRecord", "--mgid", "ff12:401b:ffff::ffff:ffff"});
+  const RunResult result =
+      RunOnMachine({"saquery", "MCMemberRecord", "--mgid", "ff12:401b:ffff::ffff:ffff"});
   // "mlid....................0xc000"
-  const std::vector<std::string> parts = absl::StrSplit(result.out, absl::ByAnyChar(".\n\t "), absl::SkipEmpty());
+  const std::vector<std::string> parts =
+      absl::StrSplit(result.out, absl::ByAnyChar(".\n\t "), absl::SkipEmpty());
   const auto name = std::find(parts.begin(), parts.end(), "mlid");
   uint32_t mlid = 0;
   if (name == parts.end() || name + 1 == parts.end() || !absl::SimpleHexAtoi(name[1], &mlid)) {
@@ -356,12 +367,14 @@ uint16_t BroadcastMlid() {
   return static_cast<uint16_t>(mlid);
 }
 
-// IBA 10.5.2: all attached queue pairs receive a multicast, also on the sender's adapter, including the sender itself.
+// IBA 10.5.2: all attached queue pairs receive a multicast, also on the sender's adapter, including
+// the sender itself.
 TEST(SimibVerbs, MulticastReachesAttachedQueuePairs) {
   Endpoint a(1), neighbour(1), b(2), c(3), deaf(2);
   ibv_ah_attr group{};
   group.is_global = 1;
-  const uint8_t mgid[16] = {0xff, 0x12, 0x40, 0x1b, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff};
+  const uint8_t mgid[16] = {0xff, 0x12, 0x40, 0x1b, 0xff, 0xff, 0,    0,
+                            0,    0,    0,    0,    0xff, 0xff, 0xff, 0xff};
   std::memcpy(group.grh.dgid.raw, mgid, sizeof(mgid));
   group.dlid = BroadcastMlid();
   for (Endpoint* member : {&a, &neighbour, &b, &c}) {

@@ -1,4 +1,5 @@
-// Agents under OpenSM: joins and refused joins, and what happens when the subnet manager is killed or replaced.
+// Agents under OpenSM: joins and refused joins, and what happens when the subnet manager is killed
+// or replaced.
 #include <signal.h>
 
 #include <functional>
@@ -49,7 +50,8 @@ TEST_F(SubnetManagerTest, OpenSmListsFloodGroupAndItsMembers) {
   const std::string mlid = MlidOf(1);
   EXPECT_EQ(MlidOf(3), mlid);
   EXPECT_THAT(Saquery({"-g"}),
-              ContainsRegex(absl::StrCat("MGID\\.+", kFloodMgid, "\n[^\n]*Mlid\\.+0x", absl::AsciiStrToUpper(mlid.substr(2)))));
+              ContainsRegex(absl::StrCat("MGID\\.+", kFloodMgid, "\n[^\n]*Mlid\\.+0x",
+                                         absl::AsciiStrToUpper(mlid.substr(2)))));
   ExpectMembers({1, 2, 3});
   EXPECT_EQ(agent(2).Stop(), 0);
   ExpectMembers({1, 3});
@@ -73,15 +75,16 @@ TEST_F(SubnetManagerTest, RefusedJoinIsReportedAndRetried) {
   squatted.join_state = kFullMember;
   Await(&sa, [&](const SaClient::GroupCallback& done) {
     sa.Join(squatted,
-            mcm::kMgid | mcm::kPortGid | mcm::kPKey | mcm::kQKey | mcm::kSl | mcm::kFlowLabel | mcm::kTrafficClass |
-                mcm::kScope | mcm::kJoinState,
+            mcm::kMgid | mcm::kPortGid | mcm::kPKey | mcm::kQKey | mcm::kSl | mcm::kFlowLabel |
+                mcm::kTrafficClass | mcm::kScope | mcm::kJoinState,
             done);
   });
 
   Agent agent(&lab(), &fabric(), lab().AddHost("h2"), {});
   agent.Launch();
-  EXPECT_TRUE(
-      EventuallyTrue(kPatience, [&] { return absl::StrContains(agent.Ctl({"show"}).out, "request invalid (0x0200)"); }));
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
+    return absl::StrContains(agent.Ctl({"show"}).out, "request invalid (0x0200)");
+  }));
   EXPECT_TRUE(agent.Alive());
 
   Await(&sa, [&](const SaClient::GroupCallback& done) { sa.Leave(squatted, done); });

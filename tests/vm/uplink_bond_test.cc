@@ -1,7 +1,9 @@
-// An uplink on a bond of the kernel (bonding(4)), whose legs lead to one bridge. Runs inside a virtual machine (boot.sh).
+// An uplink on a bond of the kernel (bonding(4)), whose legs lead to one bridge. Runs inside a
+// virtual machine (boot.sh).
 //
 //      host h1: v1 --- VES --- eoib-gateway: e1, a bond --+-- ea --- pa --+
-//                                                         |               br0 of host core --- host c1
+//                                                         |               br0 of host core --- host
+//                                                         c1
 //                                                         +-- eb --- pb --+
 #include <memory>
 #include <string>
@@ -50,7 +52,9 @@ class UplinkBondTest : public UplinkTest {
     return EventuallyTrue(kPatience, [&] { return ActiveLeg() == leg; });
   }
   // At the bridge's end.
-  void SetLeg(const std::string& leg, const std::string& state) { core_->MustIp(absl::StrCat("link set p", leg, " ", state)); }
+  void SetLeg(const std::string& leg, const std::string& state) {
+    core_->MustIp(absl::StrCat("link set p", leg, " ", state));
+  }
 };
 
 TEST_F(UplinkBondTest, TrafficGoesOnThroughTheOtherLeg) {

@@ -1,9 +1,9 @@
-// Address types for Ethernet and InfiniBand: one strong type for each kind of number, because a LID is not an MLID, a QPN is not
-// a Q_Key, and two P_Keys that differ may still match.
+// Address types for Ethernet and InfiniBand: one strong type for each kind of number, because a LID
+// is not an MLID, a QPN is not a Q_Key, and two P_Keys that differ may still match.
 //
-// They are passed by value, trivially copyable, without implicit conversion and hashable, with Parse and ToString in the form
-// that `ip`, `ibstat` and `saquery` print. Values are in host order. A failed Parse returns kInvalidArgument; the message quotes
-// the text and names the right form.
+// They are passed by value, trivially copyable, without implicit conversion and hashable, with
+// Parse and ToString in the form that `ip`, `ibstat` and `saquery` print. Values are in host order.
+// A failed Parse returns kInvalidArgument; the message quotes the text and names the right form.
 #ifndef EOIB_VSWITCH_BASE_ADDRESS_H_
 #define EOIB_VSWITCH_BASE_ADDRESS_H_
 
@@ -19,7 +19,8 @@
 
 namespace eoib {
 
-// Parses all of `text`: as many groups of one or two hex digits as there are bytes, separated by colons.
+// Parses all of `text`: as many groups of one or two hex digits as there are bytes, separated by
+// colons.
 bool ParseHexBytes(absl::string_view text, absl::Span<uint8_t> bytes);
 
 // An integer of one kind. `Tag` names the kind; kinds do not convert into each other.
@@ -56,7 +57,8 @@ class MacAddr {
   // The low 48 bits of `value`; the first byte on the wire is the highest.
   static constexpr MacAddr FromUint64(uint64_t value) {
     MacAddr mac;
-    for (size_t i = 0; i < kSize; ++i) mac.bytes_[i] = static_cast<uint8_t>(value >> (8 * (kSize - 1 - i)));
+    for (size_t i = 0; i < kSize; ++i)
+      mac.bytes_[i] = static_cast<uint8_t>(value >> (8 * (kSize - 1 - i)));
     return mac;
   }
   static constexpr MacAddr Broadcast() { return FromUint64(0xffff'ffff'ffff); }
@@ -66,7 +68,8 @@ class MacAddr {
   void ToWire(void* wire) const { std::memcpy(wire, bytes_.data(), kSize); }
   constexpr uint64_t ToUint64() const {
     // Not a loop: compilers turn this form into two loads.
-    const uint32_t high = uint32_t{bytes_[0]} << 24 | uint32_t{bytes_[1]} << 16 | uint32_t{bytes_[2]} << 8 | bytes_[3];
+    const uint32_t high = uint32_t{bytes_[0]} << 24 | uint32_t{bytes_[1]} << 16 |
+                          uint32_t{bytes_[2]} << 8 | bytes_[3];
     const uint32_t low = uint32_t{bytes_[4]} << 8 | bytes_[5];
     return uint64_t{high} << 16 | low;
   }
@@ -86,7 +89,8 @@ class MacAddr {
   std::array<uint8_t, kSize> bytes_{};
 };
 
-// An IEEE 802.1Q VLAN identifier. 0 means untagged or priority-tagged; 1 to 4094 are VLANs; 4095 is reserved.
+// An IEEE 802.1Q VLAN identifier. 0 means untagged or priority-tagged; 1 to 4094 are VLANs; 4095 is
+// reserved.
 class Vid : public Number<struct VidTag, uint16_t> {
  public:
   static constexpr uint16_t kMax = 4094;
@@ -128,7 +132,8 @@ class Qpn : public Number<struct QpnTag, uint32_t> {
   std::string ToString() const;  // "0x48"
 };
 
-// A Q_Key. The high-order bit marks a controlled Q_Key: in a send request it means "use the QP's own" (IBA 1.4 §10.2.5).
+// A Q_Key. The high-order bit marks a controlled Q_Key: in a send request it means "use the QP's
+// own" (IBA 1.4 §10.2.5).
 class QKey : public Number<struct QKeyTag, uint32_t> {
  public:
   using Number::Number;
@@ -144,8 +149,9 @@ class Sl : public Number<struct SlTag, uint8_t> {
   std::string ToString() const;
 };
 
-// A partition key. The high-order bit tells full members from limited ones; two P_Keys match if their low 15 bits are equal
-// and at least one is a full member's (IBA 1.4 §10.9.3). Matching is therefore not equality.
+// A partition key. The high-order bit tells full members from limited ones; two P_Keys match if
+// their low 15 bits are equal and at least one is a full member's (IBA 1.4 §10.9.3). Matching is
+// therefore not equality.
 class PKey : public Number<struct PKeyTag, uint16_t> {
  public:
   static constexpr uint16_t kFullMember = 0x8000;
@@ -202,7 +208,8 @@ class Gid {
   constexpr bool IsZero() const { return *this == Gid(); }
   constexpr uint64_t prefix() const { return Half(0); }
   constexpr Guid guid() const { return Guid(Half(8)); }
-  // All eight 16-bit groups written out, as ibv_devinfo and saquery print a GID: "fe80:0000:0000:0000:0002:c903:000e:0b72".
+  // All eight 16-bit groups written out, as ibv_devinfo and saquery print a GID:
+  // "fe80:0000:0000:0000:0002:c903:000e:0b72".
   std::string ToString() const;
 
   friend constexpr auto operator<=>(const Gid&, const Gid&) = default;
@@ -221,7 +228,8 @@ class Gid {
   std::array<uint8_t, kSize> bytes_{};
 };
 
-// A multicast GID: a Gid whose first byte is 0xff. A separate type, so that code cannot join a unicast GID.
+// A multicast GID: a Gid whose first byte is 0xff. A separate type, so that code cannot join a
+// unicast GID.
 class Mgid {
  public:
   constexpr Mgid() = default;
@@ -241,7 +249,8 @@ class Mgid {
   Gid gid_;
 };
 
-// The address at which a vPort's agent receives. Learning takes it from the GRH SGID and the DETH source QPN of a datagram.
+// The address at which a vPort's agent receives. Learning takes it from the GRH SGID and the DETH
+// source QPN of a datagram.
 struct PeerAddress {
   Gid gid;
   Qpn qpn;

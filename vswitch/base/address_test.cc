@@ -26,7 +26,8 @@ void ExpectRows(const std::vector<ParseRow>& rows) {
     const absl::StatusOr<Address> parsed = Address::Parse(row.text);
     if (row.printed == nullptr) {
       EXPECT_FALSE(parsed.ok());
-      EXPECT_THAT(std::string(parsed.status().message()), HasSubstr(std::string("\"") + row.text + "\" is not"));
+      EXPECT_THAT(std::string(parsed.status().message()),
+                  HasSubstr(std::string("\"") + row.text + "\" is not"));
       continue;
     }
     ASSERT_TRUE(parsed.ok()) << parsed.status();
@@ -117,7 +118,8 @@ TEST(PKeyTest, MatchingIsNotEquality) {
       {"limited and full", 0x0001, 0x8001, true}, {"two limited members", 0x0001, 0x0001, false},
       {"two partitions", 0x8001, 0x8002, false},  {"invalid entries", 0x8000, 0x8000, false},
   };
-  for (const auto& row : rows) EXPECT_EQ(PKey(row.a).Matches(PKey(row.b)), row.matches) << row.description;
+  for (const auto& row : rows)
+    EXPECT_EQ(PKey(row.a).Matches(PKey(row.b)), row.matches) << row.description;
   EXPECT_EQ(PKey(0x0001).Full(), PKey(0x8001));
   EXPECT_EQ(PKey(0x8001).Limited(), PKey(0x0001));
 }
@@ -125,7 +127,8 @@ TEST(PKeyTest, MatchingIsNotEquality) {
 TEST(GidTest, ParsesAndPrints) {
   ExpectRows<Gid>({
       {"compressed", "fe80::2:c903:e:b72", "fe80:0000:0000:0000:0002:c903:000e:0b72"},
-      {"in full", "fe80:0000:0000:0000:0002:c903:000e:0b72", "fe80:0000:0000:0000:0002:c903:000e:0b72"},
+      {"in full", "fe80:0000:0000:0000:0002:c903:000e:0b72",
+       "fe80:0000:0000:0000:0002:c903:000e:0b72"},
       {"none", "::", "0000:0000:0000:0000:0000:0000:0000:0000"},
       {"nine groups", "1:2:3:4:5:6:7:8:9", nullptr},
       {"a MAC", "02:00:5e:10:00:01", nullptr},
@@ -144,9 +147,12 @@ TEST(MlidTest, Range) {
 }
 
 TEST(AddressTest, Hash) {
-  EXPECT_TRUE(absl::VerifyTypeImplementsAbslHashCorrectly({MacAddr(), MacAddr::Broadcast(), MacAddr::FromUint64(1)}));
-  EXPECT_TRUE(absl::VerifyTypeImplementsAbslHashCorrectly({Gid(), *Gid::Parse("fe80::1"), *Gid::Parse("1::fe80")}));
-  EXPECT_TRUE(absl::VerifyTypeImplementsAbslHashCorrectly({PeerAddress(), PeerAddress{*Gid::Parse("fe80::1"), Qpn(2)}}));
+  EXPECT_TRUE(absl::VerifyTypeImplementsAbslHashCorrectly(
+      {MacAddr(), MacAddr::Broadcast(), MacAddr::FromUint64(1)}));
+  EXPECT_TRUE(absl::VerifyTypeImplementsAbslHashCorrectly(
+      {Gid(), *Gid::Parse("fe80::1"), *Gid::Parse("1::fe80")}));
+  EXPECT_TRUE(absl::VerifyTypeImplementsAbslHashCorrectly(
+      {PeerAddress(), PeerAddress{*Gid::Parse("fe80::1"), Qpn(2)}}));
 }
 
 }  // namespace

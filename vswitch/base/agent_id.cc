@@ -18,17 +18,18 @@ absl::StatusOr<AgentId> AgentId::Parse(absl::string_view text) {
     std::copy(bytes.begin(), bytes.end(), id.bytes_.begin());
   }
   if (id.IsZero()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"", absl::CHexEscape(text), "\" is no agent id; it has 32 hex digits and is not zero"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"", absl::CHexEscape(text), "\" is no agent id; it has 32 hex digits and is not zero"));
   }
   return id;
 }
 
 std::string AgentId::ToString() const {
-  const std::string hex = absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(bytes_.data()), kSize));
+  const std::string hex = absl::BytesToHexString(
+      absl::string_view(reinterpret_cast<const char*>(bytes_.data()), kSize));
   const absl::string_view digits = hex;
-  return absl::StrCat(digits.substr(0, 8), "-", digits.substr(8, 4), "-", digits.substr(12, 4), "-", digits.substr(16, 4), "-",
-                      digits.substr(20));
+  return absl::StrCat(digits.substr(0, 8), "-", digits.substr(8, 4), "-", digits.substr(12, 4), "-",
+                      digits.substr(16, 4), "-", digits.substr(20));
 }
 
 std::string AgentId::ToShortString() const { return ToString().substr(0, 8); }

@@ -20,8 +20,8 @@ class AgentId {
 
   constexpr AgentId() = default;
   constexpr explicit AgentId(const Bytes& bytes) : bytes_(bytes) {}
-  // "2f1c4e0a-93b7-4d55-8e21-0c6f5ab1d3e9": 32 hex digits; hyphens may stand anywhere, case does not matter. kInvalidArgument
-  // for any other text, and for an id of zeros.
+  // "2f1c4e0a-93b7-4d55-8e21-0c6f5ab1d3e9": 32 hex digits; hyphens may stand anywhere, case does
+  // not matter. kInvalidArgument for any other text, and for an id of zeros.
   static absl::StatusOr<AgentId> Parse(absl::string_view text);
 
   constexpr const Bytes& bytes() const { return bytes_; }

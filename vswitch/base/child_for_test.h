@@ -10,8 +10,8 @@
 
 namespace eoib {
 
-// Call this in the child, right after the fork from `test`, by a thread that lives as long as the child. A test that crashes
-// then leaves no child behind.
+// Call this in the child, right after the fork from `test`, by a thread that lives as long as the
+// child. A test that crashes then leaves no child behind.
 inline void DieWithTest(pid_t test) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != test) _exit(127);  // the test ended before prctl took effect

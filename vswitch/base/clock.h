@@ -29,8 +29,12 @@ class MonotonicClock final : public Clock {
 // A clock that stands still until a test moves it.
 class FakeClock final : public Clock {
  public:
-  absl::Time Now() const override { return absl::FromUnixNanos(nanos_.load(std::memory_order_acquire)); }
-  void Advance(absl::Duration by) { nanos_.fetch_add(absl::ToInt64Nanoseconds(by), std::memory_order_acq_rel); }
+  absl::Time Now() const override {
+    return absl::FromUnixNanos(nanos_.load(std::memory_order_acquire));
+  }
+  void Advance(absl::Duration by) {
+    nanos_.fetch_add(absl::ToInt64Nanoseconds(by), std::memory_order_acq_rel);
+  }
 
  private:
   std::atomic<int64_t> nanos_{1'000'000'000};

@@ -1,7 +1,7 @@
 // DropReason: every reason for which a frame, or a copy of one, is dropped.
 //
-// One list makes the enum, the counter, the label in `eoibctl drops` and metrics, and the manual's row. A reason belongs to
-// one side of the conservation law (vswitch/README.md, "Conservation"):
+// One list makes the enum, the counter, and the label in `eoibctl drops` and metrics. A reason
+// belongs to one side of the conservation law (vswitch/README.md, "Conservation"):
 //   kIngress  ends a frame:        frames in = forwarded + sum of ingress drops
 //   kEgress   ends an egress copy: copies    = transmitted + sum of egress drops
 #ifndef EOIB_VSWITCH_BASE_DROP_REASON_H_
@@ -15,60 +15,95 @@ namespace eoib {
 
 enum class DropSide : uint8_t { kIngress, kEgress };
 
-// X(enumerator, label, side, help: what happened, and what the operator can do if it is not obvious)
-#define EOIB_DROP_REASONS(X)                                                                                                  \
-  X(kNotEoib, "not_eoib", kIngress, "datagram without an EoIB header: too short, or of another protocol")                     \
-  X(kBadVersion, "bad_version", kIngress, "EoIB header of a version other than 0: update this agent")                         \
-  X(kHeaderReserved, "header_reserved", kIngress, "EoIB header with a reserved checksum status: update this agent")           \
-  X(kBadFcs, "bad_fcs", kIngress, "frame with a wrong FCS: it was damaged before its sender put it into a datagram")          \
-  X(kSegment, "segment", kIngress, "malformed segment of a larger frame, or one that came through a group")                   \
-  X(kReassembly, "reassembly", kIngress,                                                                                      \
-    "larger frame whose segments did not all arrive within 50 ms, disagree, or were too many at a time")                      \
-  X(kNoGrh, "no_grh", kIngress, "datagram without a global route header, so its sender is unknown")                           \
-  X(kReceiveError, "receive_error", kIngress, "the HCA completed the receive with an error")                                  \
-  X(kRunt, "runt", kIngress, "frame shorter than its Ethernet or 802.1Q header")                                              \
-  X(kTooLarge, "too_large", kIngress, "frame larger than the VES MTU: lower the MTU of the interface that sends it")          \
-  X(kBadSource, "bad_source", kIngress, "source MAC address is a group address or zero")                                      \
-  X(kPinnedMac, "pinned_mac", kIngress, "source MAC address belongs to another interface of this host (pin_mac)")             \
-  X(kReservedVid, "reserved_vid", kIngress, "802.1Q tag with the reserved VID 4095")                                          \
-  X(kVlanNotAllowed, "vlan_not_allowed", kIngress, "VLAN that the port or the VES is not configured to carry")                \
-  X(kGroupMismatch, "group_mismatch", kIngress, "multicast through another group than the flood group of the VES")            \
-  X(kControlEthertype, "control_ethertype", kIngress, "EtherType 0x88b5 or 0x8919, which only the switch itself may send")    \
-  X(kControlMessage, "control_message", kIngress, "message of another agent, handed to control; harmless")                    \
-  X(kControlQueueFull, "control_queue_full", kIngress,                                                                        \
-    "message of another agent, lost because control was busy or the message is too long; the agent repeats it")               \
-  X(kLinkLocalControl, "link_local_control", kIngress,                                                                        \
-    "to a reserved group 01:80:c2:00:00:0x that group_fwd_mask does not pass")                                                \
-  X(kBadChecksumRequest, "bad_checksum_request", kIngress,                                                                    \
-    "the interface requests a checksum outside of the frame, or within its headers")                                          \
-  X(kOwnMulticast, "own_multicast", kIngress, "copy of a multicast from this agent, which the HCA loops back; harmless")      \
-  X(kInjectQueueFull, "inject_queue_full", kIngress,                                                                          \
-    "announcement of an interface's MAC address, not sent because the worker's queue was full")                               \
-  X(kNoBuffer, "no_buffer", kIngress,                                                                                         \
-    "announcement or message of this agent, or frame that its VLAN tag makes too long: no buffer was free")                   \
-  X(kStandby, "standby", kIngress, "from the wire of an uplink, in a VLAN in which this gateway is not active; harmless")     \
-  X(kSamePort, "same_port", kIngress, "the destination is behind the port that the frame came from")                          \
-  X(kFabricToFabric, "fabric_to_fabric", kIngress,                                                                            \
-    "frame from the fabric for a MAC address that is on the fabric, not behind this agent")                                   \
-  X(kNoEgress, "no_egress", kIngress, "frame to flood in a VLAN that no other port and no other agent carries")               \
-  X(kPortDown, "port_down", kEgress, "the Ethernet interface is down")                                                        \
-  X(kPortFull, "port_full", kEgress, "the Ethernet interface's queue is full: its reader is too slow")                        \
-  X(kPortError, "port_error", kEgress, "the Ethernet interface refused the frame")                                            \
-  X(kPortTooLarge, "port_too_large", kEgress, "frame larger than the Ethernet interface's MTU")                               \
-  X(kPortStandby, "port_standby", kEgress, "to an uplink, in a VLAN in which this gateway is not active; harmless")           \
-  X(kPortFiltered, "port_filtered", kEgress, "to a reserved group that the uplink does not pass (stp, lldp, slow)")           \
-  X(kPortMacLimit, "port_mac_limit", kEgress, "to an uplink, from more stations than its ves_macs allows")                    \
-  X(kIsolated, "isolated", kEgress, "between two ports of this agent, which is a limited member of the partition")            \
-  X(kUnresolved, "unresolved", kEgress, "the path to the peer was not resolved in time, or too many frames wait for it")      \
-  X(kFabricDown, "fabric_down", kEgress, "the InfiniBand port is down, or the VES's group is not joined")                     \
-  X(kNoFloodBuffer, "no_flood_buffer", kEgress,                                                                               \
-    "copy of a flood for one of the agents, not sent because no buffer was free (flood = \"replicate\")")                     \
-  X(kSendQueueFull, "send_queue_full", kEgress, "the QP's send queue is full")                                                \
-  X(kSendError, "send_error", kEgress, "the HCA completed the send with an error")                                            \
-  X(kNotSegmentable, "not_segmentable", kEgress,                                                                              \
-    "frame larger than the VES MTU, neither TCP nor a UDP super-frame, to a peer, group or interface that takes no segments") \
-  X(kNoSegmentBuffer, "no_segment_buffer", kEgress, "segment of a super-frame, not made because no buffer was free")          \
-  X(kEgressVlan, "egress_vlan", kEgress, "the port that the FDB names for the destination does not carry the VLAN")
+// X(enumerator, label, side, help: what happened, and what the operator can do if it is not
+// obvious)
+#define EOIB_DROP_REASONS(X)                                                                       \
+  X(kNotEoib, "not_eoib", kIngress,                                                                \
+    "datagram without an EoIB header: too short, or of another protocol")                          \
+  X(kBadVersion, "bad_version", kIngress,                                                          \
+    "EoIB header of a version other than 0: update this agent")                                    \
+  X(kHeaderReserved, "header_reserved", kIngress,                                                  \
+    "EoIB header with a reserved checksum status: update this agent")                              \
+  X(kBadFcs, "bad_fcs", kIngress,                                                                  \
+    "frame with a wrong FCS: it was damaged before its sender put it into a datagram")             \
+  X(kSegment, "segment", kIngress,                                                                 \
+    "malformed segment of a larger frame, or one that came through a group")                       \
+  X(kReassembly, "reassembly", kIngress,                                                           \
+    "larger frame whose segments did not all arrive within 50 ms, disagree, or were too many at "  \
+    "a time")                                                                                      \
+  X(kNoGrh, "no_grh", kIngress,                                                                    \
+    "datagram without a global route header, so its sender is unknown")                            \
+  X(kReceiveError, "receive_error", kIngress, "the HCA completed the receive with an error")       \
+  X(kRunt, "runt", kIngress, "frame shorter than its Ethernet or 802.1Q header")                   \
+  X(kTooLarge, "too_large", kIngress,                                                              \
+    "frame larger than the VES MTU: lower the MTU of the interface that sends it")                 \
+  X(kBadSource, "bad_source", kIngress, "source MAC address is a group address or zero")           \
+  X(kPinnedMac, "pinned_mac", kIngress,                                                            \
+    "source MAC address belongs to another interface of this host (pin_mac)")                      \
+  X(kReservedVid, "reserved_vid", kIngress, "802.1Q tag with the reserved VID 4095")               \
+  X(kVlanNotAllowed, "vlan_not_allowed", kIngress,                                                 \
+    "VLAN that the port or the VES is not configured to carry")                                    \
+  X(kGroupMismatch, "group_mismatch", kIngress,                                                    \
+    "multicast through another group than the flood group of the VES")                             \
+  X(kControlEthertype, "control_ethertype", kIngress,                                              \
+    "EtherType 0x88b5 or 0x8919, which only the switch itself may send")                           \
+  X(kControlMessage, "control_message", kIngress,                                                  \
+    "message of another agent, handed to control; harmless")                                       \
+  X(kControlQueueFull, "control_queue_full", kIngress,                                             \
+    "message of another agent, lost because control was busy or the message is too long; the "     \
+    "agent repeats it")                                                                            \
+  X(kControlRate, "control_rate", kIngress,                                                        \
+    "message of another agent, beyond the rate at which one port, or all unknown ones, may send: " \
+    "find out what it sends")                                                                      \
+  X(kLinkLocalControl, "link_local_control", kIngress,                                             \
+    "to a reserved group 01:80:c2:00:00:0x that group_fwd_mask does not pass")                     \
+  X(kBadChecksumRequest, "bad_checksum_request", kIngress,                                         \
+    "checksum requested outside of the frame or within its headers, or wrong checksum of merged "  \
+    "segments")                                                                                    \
+  X(kOwnMulticast, "own_multicast", kIngress,                                                      \
+    "copy of a multicast from this agent, which the HCA loops back; harmless")                     \
+  X(kInjectQueueFull, "inject_queue_full", kIngress,                                               \
+    "announcement of an interface's MAC address, not sent because the worker's queue was full")    \
+  X(kNoBuffer, "no_buffer", kIngress,                                                              \
+    "announcement or message of this agent, or frame that its VLAN tag makes too long: no buffer " \
+    "was free")                                                                                    \
+  X(kStandby, "standby", kIngress,                                                                 \
+    "from the wire of an uplink, in a VLAN in which this gateway is not active; harmless")         \
+  X(kSamePort, "same_port", kIngress,                                                              \
+    "the destination is behind the port that the frame came from")                                 \
+  X(kFabricToFabric, "fabric_to_fabric", kIngress,                                                 \
+    "frame from the fabric for a MAC address that is on the fabric, not behind this agent")        \
+  X(kNoEgress, "no_egress", kIngress,                                                              \
+    "frame to flood in a VLAN that no other port and no other agent carries")                      \
+  X(kPortDown, "port_down", kEgress, "the Ethernet interface is down")                             \
+  X(kPortFull, "port_full", kEgress,                                                               \
+    "the Ethernet interface's queue is full: its reader is too slow")                              \
+  X(kPortError, "port_error", kEgress, "the Ethernet interface refused the frame")                 \
+  X(kPortTooLarge, "port_too_large", kEgress, "frame larger than the Ethernet interface's MTU")    \
+  X(kPortStandby, "port_standby", kEgress,                                                         \
+    "to an uplink, in a VLAN in which this gateway is not active; harmless")                       \
+  X(kPortFiltered, "port_filtered", kEgress,                                                       \
+    "to a reserved group that the uplink does not pass (stp, lldp, slow)")                         \
+  X(kPortMacLimit, "port_mac_limit", kEgress,                                                      \
+    "to an uplink, from more stations than its ves_macs allows")                                   \
+  X(kIsolated, "isolated", kEgress,                                                                \
+    "between two ports of this agent, which is a limited member of the partition")                 \
+  X(kUnresolved, "unresolved", kEgress,                                                            \
+    "the path to the peer was not resolved in time, or too many frames wait for it")               \
+  X(kFabricDown, "fabric_down", kEgress,                                                           \
+    "the InfiniBand port is down, or the VES's group is not joined")                               \
+  X(kNoFloodBuffer, "no_flood_buffer", kEgress,                                                    \
+    "copy of a flood for one of the agents, not sent because no buffer was free (flood = "         \
+    "\"replicate\")")                                                                              \
+  X(kSendQueueFull, "send_queue_full", kEgress, "the QP's send queue is full")                     \
+  X(kSendError, "send_error", kEgress, "the HCA completed the send with an error")                 \
+  X(kNotSegmentable, "not_segmentable", kEgress,                                                   \
+    "frame larger than the VES MTU, neither TCP nor a UDP super-frame, to a peer, group or "       \
+    "interface that takes no segments")                                                            \
+  X(kNoSegmentBuffer, "no_segment_buffer", kEgress,                                                \
+    "segment of a super-frame, not made because no buffer was free")                               \
+  X(kEgressVlan, "egress_vlan", kEgress,                                                           \
+    "the port that the FDB names for the destination does not carry the VLAN")
 
 enum class DropReason : uint8_t {
 #define EOIB_X(name, label, side, help) name,
@@ -92,7 +127,9 @@ inline constexpr std::array<DropReasonInfo, kDropReasons> kDropReasonInfo = {{
 #undef EOIB_X
 }};
 
-constexpr const DropReasonInfo& Info(DropReason reason) { return kDropReasonInfo[static_cast<size_t>(reason)]; }
+constexpr const DropReasonInfo& Info(DropReason reason) {
+  return kDropReasonInfo[static_cast<size_t>(reason)];
+}
 
 }  // namespace eoib
 

@@ -12,7 +12,8 @@ UniqueFd MakeEventFd();
 // Makes an eventfd readable. Never blocks: a full counter means that it is readable already.
 void RingEventFd(int fd);
 
-// Reads an eventfd. Never blocks, even if the program that holds it (for asynchronous events, or from umad) made it blocking.
+// Reads an eventfd. Never blocks, even if the program that holds it (for asynchronous events, or
+// from umad) made it blocking.
 void ClearEventFd(int fd);
 
 }  // namespace eoib

@@ -1,6 +1,8 @@
 #include "vswitch/base/file.h"
 
 #include <grp.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -38,7 +40,34 @@ TEST_F(FileTest, RefusesFilesThatAreMissingLongOrNotRegular) {
   EXPECT_TRUE(absl::IsInvalidArgument(ReadFile(path_, 4).status()));
   const std::string pipe = path_ + ".pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-  EXPECT_TRUE(absl::IsInvalidArgument(ReadFile(pipe, 4).status())) << "and does not wait for a writer";
+  EXPECT_TRUE(absl::IsInvalidArgument(ReadFile(pipe, 4).status()))
+      << "and does not wait for a writer";
+}
+
+TEST_F(FileTest, LeavesOutAByteOrderMark) {
+  const struct {
+    const char* description;
+    std::string written, read;
+  } kRows[] = {{"before text",
+                "\xef\xbb\xbf"
+                "a = 1\r\n",
+                "a = 1\r\n"},
+               {"alone", "\xef\xbb\xbf", ""},
+               {"two, of which the second is text", "\xef\xbb\xbf\xef\xbb\xbf", "\xef\xbb\xbf"},
+               {"the begin of one", "\xef\xbb", "\xef\xbb"},
+               {"not at the begin", "a\xef\xbb\xbf", "a\xef\xbb\xbf"}};
+  for (const auto& row : kRows) {
+    ASSERT_TRUE(ReplaceFile(path_, row.written, /*sync=*/false).ok());
+    EXPECT_EQ(ReadFile(path_, 10).value(), row.read) << row.description;
+  }
+  for (const char* text : {"\xff\xfe"
+                           "a",
+                           "\xfe\xff"
+                           "a"}) {
+    ASSERT_TRUE(ReplaceFile(path_, text, /*sync=*/false).ok());
+    EXPECT_THAT(std::string(ReadFile(path_, 10).status().message()),
+                HasSubstr("UTF-16 text; write it as UTF-8"));
+  }
 }
 
 TEST_F(FileTest, AFileKeepsItsModeAndOwnerAndTheLinkToIt) {
@@ -72,7 +101,8 @@ void ReplaceWithoutPrivileges(const std::string& path) {
 TEST_F(FileTest, AGroupThatCannotBeKeptMattersIfItHasRightsOfItsOwn) {
   ASSERT_EQ(geteuid(), 0u) << "the tests run as root";
   ASSERT_TRUE(ReplaceFile(path_, "old").ok());
-  for (const std::string& name : {directory_.path(), path_}) ASSERT_EQ(chown(name.c_str(), 65534, 0), 0);
+  for (const std::string& name : {directory_.path(), path_})
+    ASSERT_EQ(chown(name.c_str(), 65534, 0), 0);
   ASSERT_EQ(chmod(path_.c_str(), 0640), 0);
   EXPECT_EXIT(ReplaceWithoutPrivileges(path_), ::testing::ExitedWithCode(1), "chown 65534:65534");
   EXPECT_EQ(ReadFile(path_, 10).value(), "old");
@@ -89,6 +119,82 @@ TEST_F(FileTest, AFailedWriteKeepsTheOldContent) {
   ASSERT_EQ(mkdir((path_ + ".new").c_str(), 0700), 0);
   EXPECT_FALSE(ReplaceFile(path_, "new").ok());
   EXPECT_EQ(ReadFile(path_, 10).value(), "old");
+}
+
+TEST_F(FileTest, AFailedRenameLeavesNothingBehind) {
+  ASSERT_EQ(mkdir(path_.c_str(), 0700), 0);
+  EXPECT_THAT(std::string(ReplaceFile(path_, "new").message()),
+              HasSubstr("replace " + path_ + ": Is a directory"));
+  EXPECT_NE(access((path_ + ".new").c_str(), F_OK), 0);
+}
+
+// Ends with 0 if the file is replaced.
+void ReplaceInWorkingDirectory(const std::string& directory) {
+  if (chdir(directory.c_str()) != 0) _exit(2);
+  const absl::Status status = ReplaceFile("file", "new");
+  std::fputs(status.ToString().c_str(), stderr);
+  _exit(status.ok() ? 0 : 1);
+}
+
+TEST_F(FileTest, ANameWithoutDirectoryIsOfTheWorkingDirectory) {
+  EXPECT_EXIT(ReplaceInWorkingDirectory(directory_.path()), ::testing::ExitedWithCode(0), "OK");
+  EXPECT_EQ(ReadFile(path_, 10).value(), "new");
+}
+
+// Mounts `source` over `path` in a mount namespace of this process. Ends with 0 if ReplaceFile
+// writes `text`.
+void ReplaceMountPoint(const std::string& source, const std::string& path,
+                       const std::string& text) {
+  if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
+    _exit(2);
+  if (mount(source.c_str(), path.c_str(), nullptr, MS_BIND, nullptr) != 0) _exit(2);
+  const absl::Status status = ReplaceFile(path, text);
+  std::fputs(status.ToString().c_str(), stderr);
+  _exit(status.ok() ? 0 : 1);
+}
+
+TEST_F(FileTest, AMountPointIsWrittenInPlace) {
+  const std::string source = directory_.path() + "/source";
+  ASSERT_TRUE(ReplaceFile(path_, "under the mount").ok());
+  ASSERT_TRUE(ReplaceFile(source, "old").ok());
+  for (const std::string text : {"longer than the old text", "short", ""}) {
+    EXPECT_EXIT(ReplaceMountPoint(source, path_, text), ::testing::ExitedWithCode(0), "OK");
+    EXPECT_EQ(ReadFile(source, 100).value(), text);
+    EXPECT_NE(access((path_ + ".new").c_str(), F_OK), 0);
+  }
+  EXPECT_EQ(ReadFile(path_, 100).value(), "under the mount");
+}
+
+// As ReplaceMountPoint, for a file on a full file system. Ends with 0 if ReplaceFile fails and the
+// file is as before.
+void ReplaceOnFullDisk(const std::string& directory, const std::string& path) {
+  if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
+    _exit(2);
+  if (mount("none", directory.c_str(), "tmpfs", 0, "size=8k") != 0) _exit(2);
+  const std::string file = directory + "/file";
+  if (!ReplaceFile(file, "old").ok() ||
+      mount(file.c_str(), path.c_str(), nullptr, MS_BIND, nullptr) != 0)
+    _exit(2);
+  const absl::Status status = ReplaceFile(path, std::string(20'000, 'x'));
+  std::fputs(status.ToString().c_str(), stderr);
+  _exit(!status.ok() && ReadFile(path, 10).value_or("") == "old" ? 0 : 1);
+}
+
+TEST_F(FileTest, AMountPointWithoutRoomKeepsTheOldContent) {
+  const std::string directory = directory_.path() + "/small";
+  ASSERT_EQ(mkdir(directory.c_str(), 0700), 0);
+  ASSERT_TRUE(ReplaceFile(path_, "under the mount").ok());
+  EXPECT_EXIT(ReplaceOnFullDisk(directory, path_), ::testing::ExitedWithCode(0),
+              "a mount point, in place: No space left");
+  EXPECT_NE(access((path_ + ".new").c_str(), F_OK), 0);
+}
+
+// /dev/full cannot reserve room, as some file systems.
+TEST_F(FileTest, ATextThatIsWrittenInPartRemainsBesideTheMountPoint) {
+  ASSERT_TRUE(ReplaceFile(path_, "under the mount").ok());
+  EXPECT_EXIT(ReplaceMountPoint("/dev/full", path_, "new"), ::testing::ExitedWithCode(1),
+              "No space left on device; .*the whole text is in " + path_ + ".new");
+  EXPECT_EQ(ReadFile(path_ + ".new", 10).value(), "new");
 }
 
 TEST_F(FileTest, ADirectoryIsLockedOnce) {

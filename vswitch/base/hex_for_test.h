@@ -15,12 +15,14 @@ namespace eoib {
 
 // Bytes from hex digits; ignores blanks and bars, which are for the reader.
 inline std::vector<uint8_t> FromHex(absl::string_view hex) {
-  const std::string bytes = absl::HexStringToBytes(absl::StrReplaceAll(hex, {{" ", ""}, {"|", ""}}));
+  const std::string bytes =
+      absl::HexStringToBytes(absl::StrReplaceAll(hex, {{" ", ""}, {"|", ""}}));
   return {bytes.begin(), bytes.end()};
 }
 
 inline std::string ToHex(absl::Span<const uint8_t> bytes) {
-  return absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  return absl::BytesToHexString(
+      absl::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
 }
 
 }  // namespace eoib

@@ -14,7 +14,8 @@ namespace eoib {
 inline uint64_t SeedForTest() {
   static const uint64_t seed = [] {
     const char* const text = std::getenv("EOIB_TEST_SEED");
-    const uint64_t drawn = text != nullptr ? std::strtoull(text, nullptr, 0) : std::random_device()();
+    const uint64_t drawn =
+        text != nullptr ? std::strtoull(text, nullptr, 0) : std::random_device()();
     std::printf("EOIB_TEST_SEED=%" PRIu64 "\n", drawn);
     std::fflush(stdout);
     return drawn;

@@ -25,7 +25,8 @@ class TokenBucket {
     tokens_ -= cost;
     return true;
   }
-  // The time when there are so many. Rounded up, so that a caller does not wake too early.
+  // Returns when `cost` tokens will be available. Rounded up, so that a caller does not wake too
+  // early.
   absl::Time NextToken(double cost = 1) const {
     if (tokens_ >= cost) return filled_;
     return filled_ + absl::Seconds((cost - tokens_) / per_second_) + absl::Microseconds(1);
@@ -33,7 +34,8 @@ class TokenBucket {
 
  private:
   void Fill(absl::Time now) {
-    tokens_ = std::min(burst_, tokens_ + per_second_ * std::max(0.0, absl::ToDoubleSeconds(now - filled_)));
+    tokens_ = std::min(burst_,
+                       tokens_ + per_second_ * std::max(0.0, absl::ToDoubleSeconds(now - filled_)));
     filled_ = now;
   }
 

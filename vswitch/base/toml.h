@@ -1,6 +1,7 @@
-// toml++ 3.3 for this tree: header-only, without exceptions (the packaged shared library has them), and without two faults
-// that an operator's file can trigger. Include this header last. Do not include <toml++/toml.h> elsewhere in the same program:
-// its inline functions would then exist in two versions.
+// toml++ 3.3 for this tree: header-only, without exceptions (the packaged shared library has them),
+// and without two faults that an operator's file can trigger. Include this header last. Do not
+// include <toml++/toml.h> elsewhere in the same program: its inline functions would then exist in
+// two versions.
 #ifndef EOIB_VSWITCH_BASE_TOML_H_
 #define EOIB_VSWITCH_BASE_TOML_H_
 
@@ -9,12 +10,13 @@
 #define TOML_HEADER_ONLY 1
 #define TOML_EXCEPTIONS 0
 
-// parse_key asserts on "[[" at the end of a line, a mistake that the code after it reports well. NDEBUG does not help: it
-// turns assertions into assumptions for the optimiser.
+// parse_key asserts on "[[" at the end of a line, a mistake that the code after it reports well.
+// NDEBUG does not help: it turns assertions into assumptions for the optimiser.
 #undef NDEBUG
 #define TOML_ASSERT(expression) static_assert(true)
 
-// is_non_ascii_horizontal_whitespace reaches its "unreachable" end for U+00A1 to U+0499, where it should return false.
+// is_non_ascii_horizontal_whitespace reaches its "unreachable" end for U+00A1 to U+0499, where it
+// should return false.
 #include <toml++/impl/preprocessor.h>
 #pragma push_macro("TOML_UNREACHABLE")
 #undef TOML_UNREACHABLE

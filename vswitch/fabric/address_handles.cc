@@ -13,15 +13,15 @@ namespace {
 
 // For messages: "address handle to fe80:... (LID 0x5, SL 0) on mlx5_0/1".
 std::string Describe(const PathKey& key, const Hca& hca) {
-  return absl::StrFormat("address handle to %s (LID 0x%x, SL %d) on %s", key.dgid.ToString(), key.dlid, key.sl.value(),
-                         hca.name());
+  return absl::StrFormat("address handle to %s (LID 0x%x, SL %d) on %s", key.dgid.ToString(),
+                         key.dlid, key.sl.value(), hca.name());
 }
 
 }  // namespace
 
-// Acquire against Put and Reap. The worker counts its send first, then loads the handle; control takes the handle out of the
-// slot first, then loads the count. All four accesses are sequentially consistent: if control reads zero sends, a worker that
-// counts later reads a null handle.
+// Acquire against Put and Reap. The worker counts its send first, then loads the handle; control
+// takes the handle out of the slot first, then loads the count. All four accesses are sequentially
+// consistent: if control reads zero sends, a worker that counts later reads a null handle.
 
 AddressHandles::AddressHandles(Hca* hca, ibv_pd* pd, size_t limit)
     : hca_(hca), pd_(pd), limit_(std::min(limit, kMax)), slots_(new Slot[limit_]) {
@@ -42,7 +42,8 @@ AhIndex AddressHandles::IndexOf(uint32_t slot) const {
   return AhIndex(slots_[slot].generation.load(std::memory_order_relaxed) << kSlotBits | slot);
 }
 
-absl::StatusOr<ibv_ah*> AddressHandles::Make(const PathKey& key, const PathAttributes& attributes) const {
+absl::StatusOr<ibv_ah*> AddressHandles::Make(const PathKey& key,
+                                             const PathAttributes& attributes) const {
   ibv_ah_attr attr = {};
   attr.is_global = attributes.grh;
   key.dgid.ToWire(attr.grh.dgid.raw);
@@ -55,7 +56,8 @@ absl::StatusOr<ibv_ah*> AddressHandles::Make(const PathKey& key, const PathAttri
   attr.static_rate = attributes.rate;
   attr.port_num = hca_->port();
   ibv_ah* ah = hca_->verbs().create_ah(pd_, &attr);
-  if (ah == nullptr) return absl::ErrnoToStatus(errno, absl::StrCat("create ", Describe(key, *hca_)));
+  if (ah == nullptr)
+    return absl::ErrnoToStatus(errno, absl::StrCat("create ", Describe(key, *hca_)));
   return ah;
 }
 
@@ -73,7 +75,8 @@ absl::StatusOr<AhIndex> AddressHandles::Get(const PathKey& key, const PathAttrib
     const absl::StatusOr<ibv_ah*> ah = Make(key, attributes);
     if (!ah.ok()) return ah.status();
     absl::MutexLock lock(&mutex_);
-    if (renewals == renewals_ && !free_.empty() && !by_key_.contains(wanted)) return Insert(wanted, *ah);
+    if (renewals == renewals_ && !free_.empty() && !by_key_.contains(wanted))
+      return Insert(wanted, *ah);
     hca_->verbs().destroy_ah(*ah);  // another thread was faster, or Renew made it obsolete
   }
 }
@@ -85,7 +88,8 @@ absl::StatusOr<AhIndex> AddressHandles::Find(const Key& key) {
   }
   if (free_.empty()) ReapLocked();
   if (!free_.empty()) return AhIndex::None();
-  return absl::ResourceExhaustedError(absl::StrCat("create ", Describe(key.first, *hca_), ": all ", limit_, " are in use"));
+  return absl::ResourceExhaustedError(
+      absl::StrCat("create ", Describe(key.first, *hca_), ": all ", limit_, " are in use"));
 }
 
 AhIndex AddressHandles::Insert(const Key& key, ibv_ah* ah) {
@@ -132,7 +136,8 @@ void AddressHandles::ReapLocked() {
     }
     hca_->verbs().destroy_ah(retired.ah);
     // The slot gets a new generation, so an index that a worker still holds is unknown from now on.
-    slot.generation.store((slot.generation.load(std::memory_order_relaxed) + 1) % kGenerations, std::memory_order_relaxed);
+    slot.generation.store((slot.generation.load(std::memory_order_relaxed) + 1) % kGenerations,
+                          std::memory_order_relaxed);
     free_.push_back(retired.slot);
   }
   retired_.resize(waiting);
@@ -144,8 +149,10 @@ ibv_ah* AddressHandles::Acquire(AhIndex index) {
   Slot& slot = slots_[at];
   slot.sends.fetch_add(1);
   ibv_ah* ah = slot.ah.load();
-  // A handle that is present after its send was counted stays until Release, and so does its generation.
-  if (ah != nullptr && slot.generation.load(std::memory_order_relaxed) == GenerationOf(index)) return ah;
+  // A handle that is present after its send was counted stays until Release, and so does its
+  // generation.
+  if (ah != nullptr && slot.generation.load(std::memory_order_relaxed) == GenerationOf(index))
+    return ah;
   slot.sends.fetch_sub(1);
   return nullptr;
 }

@@ -25,7 +25,8 @@ class AddressHandlesTest : public testing::Test {
   ibv_pd* const pd_ = hca_.pd();
 };
 
-AhIndex MustGet(AddressHandles& handles, const PathKey& key, const PathAttributes& attributes = {}) {
+AhIndex MustGet(AddressHandles& handles, const PathKey& key,
+                const PathAttributes& attributes = {}) {
   absl::StatusOr<AhIndex> index = handles.Get(key, attributes);
   EXPECT_TRUE(index.ok()) << index.status();
   return index.value_or(AhIndex::None());
@@ -141,9 +142,9 @@ TEST_F(AddressHandlesTest, AStaleIndexNeverSelectsTheNextHandleInItsSlot) {
 TEST_F(AddressHandlesTest, AFailureSaysWhatWasAttempted) {
   AddressHandles handles(&hca_, pd_, 1);
   hca_.FailNext("create_ah", EINVAL);
-  EXPECT_THAT(
-      handles.Get(Key(1), {}).status().message(),
-      HasSubstr("create address handle to fe80:0000:0000:0000:0000:0000:0000:0001 (LID 0x5, SL 0) on fake0/1: Invalid"));
+  EXPECT_THAT(handles.Get(Key(1), {}).status().message(),
+              HasSubstr("create address handle to fe80:0000:0000:0000:0000:0000:0000:0001 (LID "
+                        "0x5, SL 0) on fake0/1: Invalid"));
   const AhIndex index = MustGet(handles, Key(1));
   const absl::Status full = handles.Get(Key(2), {}).status();
   EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
@@ -152,8 +153,9 @@ TEST_F(AddressHandlesTest, AFailureSaysWhatWasAttempted) {
   EXPECT_TRUE(handles.Get(Key(2), {}).ok()) << "a retired, idle handle makes room";
 }
 
-// Two workers send through handles that control keeps retiring and making. A handle that a worker has acquired is never
-// destroyed, and at rest no handle is left. ThreadSanitizer runs this test too.
+// Two workers send through handles that control keeps retiring and making. A handle that a worker
+// has acquired is never destroyed, and at rest no handle is left. ThreadSanitizer runs this test
+// too.
 TEST_F(AddressHandlesTest, NoHandleIsDestroyedUnderASend) {
   AddressHandles handles(&hca_, pd_, 8);
   constexpr uint64_t kRounds = 100'000;

@@ -18,13 +18,14 @@ constexpr size_t kMaxFrameSize = size_t{1} << 20;
 constexpr size_t RoundUp(size_t value, size_t to) { return (value + to - 1) / to * to; }
 
 absl::Status BadSize(size_t buffers, size_t frame_size) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("create a pool of ", buffers, " buffers for frames of ", frame_size, " bytes: no such size"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "create a pool of ", buffers, " buffers for frames of ", frame_size, " bytes: no such size"));
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<BufferPool>> BufferPool::Create(Hca* hca, ibv_pd* pd, size_t buffers, size_t frame_size) {
+absl::StatusOr<std::unique_ptr<BufferPool>> BufferPool::Create(Hca* hca, ibv_pd* pd, size_t buffers,
+                                                               size_t frame_size) {
   if (buffers == 0 || buffers >= BufferId::None().value()) return BadSize(buffers, frame_size);
   if (frame_size == 0 || frame_size > kMaxFrameSize) return BadSize(buffers, frame_size);
   std::unique_ptr<BufferPool> pool(new BufferPool());
@@ -35,15 +36,17 @@ absl::StatusOr<std::unique_ptr<BufferPool>> BufferPool::Create(Hca* hca, ibv_pd*
   const size_t bytes = pool->stride_ * buffers;
   const size_t mapped = RoundUp(bytes, bytes >= kHugePage ? kHugePage : kPage);
   void* base = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (base == MAP_FAILED) return absl::ErrnoToStatus(errno, absl::StrCat("map ", mapped, " bytes of packet buffers"));
+  if (base == MAP_FAILED)
+    return absl::ErrnoToStatus(errno, absl::StrCat("map ", mapped, " bytes of packet buffers"));
   pool->base_ = static_cast<uint8_t*>(base);
   pool->mapped_ = mapped;
   madvise(base, mapped, MADV_HUGEPAGE);  // a hint: fewer TLB misses where the kernel grants it
   pool->mr_ = hca->verbs().reg_mr(pd, base, mapped, IBV_ACCESS_LOCAL_WRITE);
   if (pool->mr_ == nullptr) {
     const int error = errno;
-    return ErrnoWithAdvice(error, absl::StrCat("register ", mapped, " bytes of packet buffers on ", hca->name()),
-                           LockedMemoryAdvice(error));
+    return ErrnoWithAdvice(
+        error, absl::StrCat("register ", mapped, " bytes of packet buffers on ", hca->name()),
+        LockedMemoryAdvice(error));
   }
   pool->state_.assign(buffers, State::kFree);
   pool->links_.assign(buffers, Link());

@@ -1,17 +1,18 @@
-// BufferPool: the registered memory of a worker's frames. It records the state of each buffer, and the endpoint that holds it.
+// BufferPool: the registered memory of a worker's frames. It records the state of each buffer, and
+// the endpoint that holds it.
 //
 // Layout of a buffer (stride bytes, cache-line aligned):
 //
 //     0          20                60         64                                     stride
 //     | headroom | GRH (40 bytes)  | EoIB (4) | Ethernet frame from its destination MAC ...
 //
-// A receive is posted at offset 20, so a received frame starts at 64; ports read their frames to offset 64 as well. The
-// headroom takes what is put in front of a frame: a VLAN tag, which moves the MACs down by 4, then the EoIB header and the
-// extension of a segment. Frames never move.
+// A receive is posted at offset 20, so a received frame starts at 64; ports read their frames to
+// offset 64 as well. The headroom takes what is put in front of a frame: a VLAN tag, which moves
+// the MACs down by 4, then the EoIB header and the extension of a segment. Frames never move.
 //
-// A frame that is larger than a datagram is a chain of buffers. The first one is its head, whose bytes a Frame describes; each
-// other buffer records its own bytes, and each but the last names the next one. Buffers that are free or posted are in no
-// chain.
+// A frame that is larger than a datagram is a chain of buffers. The first one is its head, whose
+// bytes a Frame describes; each other buffer records its own bytes, and each but the last names the
+// next one. Buffers that are free or posted are in no chain.
 //
 // A buffer is in exactly one state. These functions move it:
 //
@@ -20,12 +21,13 @@
 //     posted    --UdEndpoint::Receive-->   batch
 //     batch     --UdEndpoint::Send-->      in flight  (the HCA reads from it; do not write)
 //     in flight --UdEndpoint::ReapSends--> free
-//     batch     --Forwarder--------------> held       (waits for a path or for the frame's other segments, then goes back)
-//     batch     --Free-->                  free
-//     held      --Free-->                  free       (given up: the forwarder is destroyed)
+//     batch     --Forwarder--------------> held       (waits for a path or for the frame's other
+//     segments, then goes back) batch     --Free-->                  free held      --Free--> free
+//     (given up: the forwarder is destroyed)
 //
-// A destroyed endpoint moves the posted and in-flight buffers that it holds to free; other endpoints may use the same pool.
-// Builds with EOIB_CHECKS check every move; other builds only count the buffers in each state. The counts add up to size().
+// A destroyed endpoint moves the posted and in-flight buffers that it holds to free; other
+// endpoints may use the same pool. Builds with EOIB_CHECKS check every move; other builds only
+// count the buffers in each state. The counts add up to size().
 //
 // Thread: the worker that owns the pool. Any thread may read size() and count().
 #ifndef EOIB_VSWITCH_FABRIC_BUFFER_POOL_H_
@@ -66,9 +68,11 @@ class BufferPool {
 
   enum class State : uint8_t { kFree, kBatch, kPosted, kInFlight, kHeld, kCount };
 
-  // Registers memory for `buffers` frames of up to `frame_size` bytes on `pd`, for local writes. Each buffer has at least one
-  // byte more, so that a longer datagram is noticed. `hca` and `pd` outlive the pool.
-  static absl::StatusOr<std::unique_ptr<BufferPool>> Create(Hca* hca, ibv_pd* pd, size_t buffers, size_t frame_size);
+  // Registers memory for `buffers` frames of up to `frame_size` bytes on `pd`, for local writes.
+  // Each buffer has at least one byte more, so that a longer datagram is noticed. `hca` and `pd`
+  // outlive the pool.
+  static absl::StatusOr<std::unique_ptr<BufferPool>> Create(Hca* hca, ibv_pd* pd, size_t buffers,
+                                                            size_t frame_size);
   ~BufferPool();
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
@@ -77,8 +81,8 @@ class BufferPool {
   BufferId Allocate() { return Take(State::kBatch); }
   // Frees the buffer and those behind it in its chain.
   void Free(BufferId id) { MoveChain(id, State::kFree); }
-  // State moves for the endpoint and the forwarder. `holder` is the endpoint that posts or sends the buffer; it holds the
-  // buffer in these two states.
+  // State moves for the endpoint and the forwarder. `holder` is the endpoint that posts or sends
+  // the buffer; it holds the buffer in these two states.
   BufferId Take(State to, const UdEndpoint* holder = nullptr);
   void Move(BufferId id, State to, const UdEndpoint* holder = nullptr);
   // Moves the buffer and those behind it in its chain.
@@ -86,11 +90,14 @@ class BufferPool {
   State StateOf(BufferId id) const { return state_[id.value()]; }
   bool IsHeldBy(const UdEndpoint* endpoint, BufferId id) const;
 
-  // The chain. Append puts `next`, whose bytes are `length` at `data`, behind `last`, the last one of a chain or a single
-  // buffer. Next is None behind the last one. Detach makes `id` a single buffer and returns what was next.
+  // The chain. Append puts `next`, whose bytes are `length` at `data`, behind `last`, the last one
+  // of a chain or a single buffer. Next is None behind the last one. Detach makes `id` a single
+  // buffer and returns what was next.
   void Append(BufferId last, BufferId next, const uint8_t* data, uint32_t length);
   BufferId Next(BufferId id) const { return BufferId(links_[id.value()].next); }
-  BufferId Detach(BufferId id) { return BufferId(std::exchange(links_[id.value()].next, BufferId::None().value())); }
+  BufferId Detach(BufferId id) {
+    return BufferId(std::exchange(links_[id.value()].next, BufferId::None().value()));
+  }
   // The bytes of a buffer in a chain, but not of its head.
   absl::Span<uint8_t> Bytes(BufferId id) const {
     const Link& link = links_[id.value()];
@@ -104,7 +111,9 @@ class BufferPool {
   uint32_t lkey() const;
 
   size_t size() const { return state_.size(); }
-  size_t count(State state) const { return counts_[static_cast<size_t>(state)].load(std::memory_order_relaxed); }
+  size_t count(State state) const {
+    return counts_[static_cast<size_t>(state)].load(std::memory_order_relaxed);
+  }
 
  private:
   BufferPool() = default;
@@ -115,7 +124,8 @@ class BufferPool {
   // One writer, so a load and a store are enough.
   void Count(State state, ptrdiff_t change) {
     std::atomic<size_t>& count = counts_[static_cast<size_t>(state)];
-    count.store(count.load(std::memory_order_relaxed) + static_cast<size_t>(change), std::memory_order_relaxed);
+    count.store(count.load(std::memory_order_relaxed) + static_cast<size_t>(change),
+                std::memory_order_relaxed);
   }
 
   struct Link {

@@ -29,7 +29,8 @@ class BufferPoolTest : public testing::Test {
   }
   size_t Sum() const {
     size_t sum = 0;
-    for (int state = 0; state < static_cast<int>(State::kCount); ++state) sum += pool_->count(static_cast<State>(state));
+    for (int state = 0; state < static_cast<int>(State::kCount); ++state)
+      sum += pool_->count(static_cast<State>(state));
     return sum;
   }
 
@@ -57,9 +58,12 @@ TEST_F(BufferPoolTest, BuffersAreLaidOutAsDocumented) {
     EXPECT_EQ(pool.frame_size(), row.frame_size);
     EXPECT_EQ(pool.frame_capacity(), row.stride - BufferPool::kFrameOffset);
     EXPECT_GT(pool.frame_capacity(), row.frame_size);
-    EXPECT_EQ(pool.Frame(BufferId(1)) - pool.Frame(BufferId(0)), static_cast<ptrdiff_t>(row.stride));
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(pool.Frame(BufferId(3))) % 64, 0u) << "frames start on a cache line";
-    EXPECT_EQ(pool.Frame(BufferId(2)) - pool.Grh(BufferId(2)), static_cast<ptrdiff_t>(kGrhSize + 4)) << "GRH, EoIB, frame";
+    EXPECT_EQ(pool.Frame(BufferId(1)) - pool.Frame(BufferId(0)),
+              static_cast<ptrdiff_t>(row.stride));
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(pool.Frame(BufferId(3))) % 64, 0u)
+        << "frames start on a cache line";
+    EXPECT_EQ(pool.Frame(BufferId(2)) - pool.Grh(BufferId(2)), static_cast<ptrdiff_t>(kGrhSize + 4))
+        << "GRH, EoIB, frame";
   }
 }
 
@@ -72,16 +76,22 @@ TEST_F(BufferPoolTest, AllBuffersAreRegisteredForLocalWrites) {
 }
 
 TEST_F(BufferPoolTest, InvalidSizesAreRefused) {
-  EXPECT_EQ(BufferPool::Create(&hca_, pd_, 0, 100).status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(BufferPool::Create(&hca_, pd_, 1, 0).status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(BufferPool::Create(&hca_, pd_, 1, size_t{1} << 40).status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(BufferPool::Create(&hca_, pd_, 0xffffffff, 100).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(BufferPool::Create(&hca_, pd_, 0, 100).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(BufferPool::Create(&hca_, pd_, 1, 0).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(BufferPool::Create(&hca_, pd_, 1, size_t{1} << 40).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(BufferPool::Create(&hca_, pd_, 0xffffffff, 100).status().code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(BufferPoolTest, AFailedRegistrationSaysWhy) {
   hca_.FailNext("reg_mr", ENOMEM);
   const absl::Status status = BufferPool::Create(&hca_, pd_, 10, 1000).status();
-  EXPECT_THAT(status.message(), HasSubstr("register 12288 bytes of packet buffers on fake0/1: Cannot allocate memory"));
+  EXPECT_THAT(
+      status.message(),
+      HasSubstr("register 12288 bytes of packet buffers on fake0/1: Cannot allocate memory"));
 }
 
 TEST_F(BufferPoolTest, EachBufferIsAllocatedOnce) {
@@ -101,10 +111,11 @@ TEST_F(BufferPoolTest, EachBufferIsAllocatedOnce) {
 // A random walk over the legal moves, against a model that remembers each buffer's state.
 TEST_F(BufferPoolTest, CountsAddUpOnEveryPath) {
   BufferPool& pool = Make(50, 100);
-  const std::map<State, std::vector<State>> moves = {{State::kBatch, {State::kFree, State::kInFlight, State::kHeld}},
-                                                     {State::kPosted, {State::kBatch, State::kFree}},
-                                                     {State::kInFlight, {State::kFree}},
-                                                     {State::kHeld, {State::kBatch, State::kFree}}};
+  const std::map<State, std::vector<State>> moves = {
+      {State::kBatch, {State::kFree, State::kInFlight, State::kHeld}},
+      {State::kPosted, {State::kBatch, State::kFree}},
+      {State::kInFlight, {State::kFree}},
+      {State::kHeld, {State::kBatch, State::kFree}}};
   std::map<BufferId, State> model;  // the buffers that are not free
   std::mt19937 random(1);
   for (int step = 0; step < 20'000; ++step) {
@@ -125,7 +136,8 @@ TEST_F(BufferPoolTest, CountsAddUpOnEveryPath) {
   }
   std::map<State, size_t> counts = {{State::kFree, pool.size() - model.size()}};
   for (const auto& [id, state] : model) ++counts[state];
-  for (const auto& [state, count] : counts) EXPECT_EQ(pool.count(state), count) << static_cast<int>(state);
+  for (const auto& [state, count] : counts)
+    EXPECT_EQ(pool.count(state), count) << static_cast<int>(state);
 }
 
 TEST_F(BufferPoolTest, AnEndpointHoldsItsPostedBuffersAndThoseInFlight) {

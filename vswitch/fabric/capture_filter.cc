@@ -15,7 +15,9 @@ bool CaptureFilter::Passes(const UdHeaders& headers, absl::Span<const uint8_t> p
     const auto large = passed_.find(sender);
     return large != passed_.end() && large->second == header.segment_id;
   }
-  if (payload.size() < kSegmentHeaderSize || !FramePasses(headers, payload.subspan(kSegmentHeaderSize))) return false;
+  if (payload.size() < kSegmentHeaderSize ||
+      !FramePasses(headers, payload.subspan(kSegmentHeaderSize)))
+    return false;
   if (passed_.size() >= kMaxLarge) passed_.clear();
   passed_[sender] = header.segment_id;
   return true;
@@ -30,8 +32,11 @@ bool CaptureFilter::FramePasses(const UdHeaders& headers, absl::Span<const uint8
 }
 
 bool CaptureFilter::VPortPasses(const UdHeaders& headers, const EthernetInfo& info) const {
-  if (PKey(headers.bth.pkey.value()).Full() != vport->pkey.Full() || !vport->vlans[info.vid.value()]) return false;
-  return info.destination.IsGroup() || vport->macs.contains(info.source) || vport->macs.contains(info.destination);
+  if (PKey(headers.bth.pkey.value()).Full() != vport->pkey.Full() ||
+      !vport->vlans[info.vid.value()])
+    return false;
+  return info.destination.IsGroup() || vport->macs.contains(info.source) ||
+         vport->macs.contains(info.destination);
 }
 
 }  // namespace eoib

@@ -15,11 +15,12 @@
 
 namespace eoib {
 
-// Without a condition every packet passes. Else only packets with a frame pass for which all conditions hold. One thread at a
-// time.
+// Without a condition every packet passes. Else only packets with a frame pass for which all
+// conditions hold. One thread at a time.
 class CaptureFilter {
  public:
-  // The frames of a vPort: in its partition and VLANs, with a source or destination among its MACs or to a group address.
+  // The frames of a vPort: in its partition and VLANs, with a source or destination among its MACs
+  // or to a group address.
   struct VPort {
     PKey pkey;
     std::bitset<Vid::kMax + 1> vlans;
@@ -32,8 +33,8 @@ class CaptureFilter {
 
   bool IsEmpty() const { return !mac.has_value() && !vlan.has_value() && !vport.has_value(); }
 
-  // `payload` begins with the EoIB header. Only the first segment of a large frame has its Ethernet header: the others pass if
-  // it did. They are sent in order.
+  // `payload` begins with the EoIB header. Only the first segment of a large frame has its Ethernet
+  // header: the others pass if it did. They are sent in order.
   bool Passes(const UdHeaders& headers, absl::Span<const uint8_t> payload);
 
  private:
@@ -52,7 +53,8 @@ class CaptureFilter {
   bool FramePasses(const UdHeaders& headers, absl::Span<const uint8_t> frame) const;
   bool VPortPasses(const UdHeaders& headers, const EthernetInfo& info) const;
 
-  absl::flat_hash_map<Sender, uint16_t> passed_;  // the segment id of the last large frame that passed
+  // The segment id of the last large frame that passed.
+  absl::flat_hash_map<Sender, uint16_t> passed_;
 };
 
 }  // namespace eoib

@@ -19,7 +19,9 @@ Bytes Frame(MacAddr to, MacAddr from, uint16_t vid = 0) {
   Bytes frame(12);
   to.ToWire(&frame[0]);
   from.ToWire(&frame[6]);
-  if (vid != 0) frame.insert(frame.end(), {0x81, 0x00, static_cast<uint8_t>(vid >> 8), static_cast<uint8_t>(vid)});
+  if (vid != 0)
+    frame.insert(frame.end(),
+                 {0x81, 0x00, static_cast<uint8_t>(vid >> 8), static_cast<uint8_t>(vid)});
   frame.insert(frame.end(), {0x88, 0xb6});
   frame.resize(64);
   return frame;
@@ -37,7 +39,9 @@ Bytes Segment(const Bytes& piece, uint8_t number, uint16_t id) {
   Bytes extended(kSegmentExtensionSize);
   EncodeSegmentExtension({.total = 3000, .piece = 1000}, extended.data());
   extended.insert(extended.end(), piece.begin(), piece.end());
-  return DatagramOf(extended, {.extension = true, .more_segments = true, .segment_offset = number, .segment_id = id});
+  return DatagramOf(
+      extended,
+      {.extension = true, .more_segments = true, .segment_offset = number, .segment_id = id});
 }
 
 UdHeaders Headers(PKey pkey = PKey(0x8001), uint16_t slid = 1, uint32_t source_qpn = 0x48) {
@@ -58,7 +62,8 @@ TEST(CaptureFilterTest, OnlyFramesPassACondition) {
   CaptureFilter filter;
   filter.vlan = Vid(0);
   EXPECT_TRUE(filter.Passes(Headers(), DatagramOf(Frame(kA, kB))));
-  EXPECT_TRUE(filter.Passes(Headers(), DatagramOf(Frame(kA, kB), {.form = HeaderForm::kAlternative})));
+  EXPECT_TRUE(
+      filter.Passes(Headers(), DatagramOf(Frame(kA, kB), {.form = HeaderForm::kAlternative})));
   EXPECT_FALSE(filter.Passes(Headers(), {}));
   EXPECT_FALSE(filter.Passes(Headers(), Bytes(256, 1))) << "a MAD";
   EXPECT_FALSE(filter.Passes(Headers(), DatagramOf(Bytes(13))));
@@ -86,7 +91,8 @@ TEST(CaptureFilterTest, VPortHasItsMacsAndGroupsInItsVlans) {
   EXPECT_TRUE(filter.Passes(Headers(), DatagramOf(Frame(MacAddr::Broadcast(), kC, 10))));
   EXPECT_FALSE(filter.Passes(Headers(), DatagramOf(Frame(kC, kC, 10))));
   EXPECT_FALSE(filter.Passes(Headers(), DatagramOf(Frame(kC, kA, 11))));
-  EXPECT_FALSE(filter.Passes(Headers(PKey(0x8002)), DatagramOf(Frame(kC, kA, 10)))) << "another VES";
+  EXPECT_FALSE(filter.Passes(Headers(PKey(0x8002)), DatagramOf(Frame(kC, kA, 10))))
+      << "another VES";
 }
 
 TEST(CaptureFilterTest, SegmentsPassWithTheFirstOne) {
@@ -97,7 +103,8 @@ TEST(CaptureFilterTest, SegmentsPassWithTheFirstOne) {
   EXPECT_TRUE(filter.Passes(Headers(), Segment(Frame(kB, kA), 0, 7)));
   EXPECT_TRUE(filter.Passes(Headers(), Segment(piece, 1, 7)));
   EXPECT_FALSE(filter.Passes(Headers(PKey(0x8001), 2), Segment(piece, 1, 7))) << "of another port";
-  EXPECT_FALSE(filter.Passes(Headers(PKey(0x8001), 1, 0x49), Segment(piece, 1, 7))) << "of another queue pair";
+  EXPECT_FALSE(filter.Passes(Headers(PKey(0x8001), 1, 0x49), Segment(piece, 1, 7)))
+      << "of another queue pair";
   EXPECT_FALSE(filter.Passes(Headers(), Segment(Frame(kB, kC), 0, 8)));
   EXPECT_FALSE(filter.Passes(Headers(), Segment(piece, 1, 8)));
   EXPECT_TRUE(filter.Passes(Headers(), Segment(piece, 2, 7)));

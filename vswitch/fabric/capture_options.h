@@ -14,13 +14,17 @@ namespace eoib {
 
 struct CaptureOptions {
   // Implicit: most captures have no other option.
+  // NOLINTBEGIN(google-explicit-constructor)
   CaptureOptions(std::string its_path) : path(std::move(its_path)) {}
   CaptureOptions(const char* its_path) : path(its_path) {}
+  // NOLINTEND(google-explicit-constructor)
 
   std::string path;  // of a file that does not exist yet, or of a fifo with a reader
   CaptureFilter filter;
-  size_t snap_length = ErfWriter::kMaxPacket;  // bytes of each packet that are recorded, from the LRH on
-  uint64_t limit = 0;                          // bytes of the file, at which the capture ends; 0: no limit
+  // Bytes of each packet that are recorded, from the LRH on.
+  size_t snap_length = ErfWriter::kMaxPacket;
+  // Bytes of the file, at which the capture ends; 0: no limit.
+  uint64_t limit = 0;
 };
 
 }  // namespace eoib

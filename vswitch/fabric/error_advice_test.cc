@@ -24,14 +24,15 @@ TEST(LockedMemoryAdvice, NamesTheLimit) {
   ASSERT_EQ(getrlimit(RLIMIT_MEMLOCK, &before), 0);
   const rlimit small = {64 * 1024, before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_MEMLOCK, &small), 0);
-  EXPECT_THAT(LockedMemoryAdvice(ENOMEM),
-              AllOf(HasSubstr("locked memory is 64 KiB"), HasSubstr("ulimit -l"), HasSubstr("LimitMEMLOCK")));
+  EXPECT_THAT(LockedMemoryAdvice(ENOMEM), AllOf(HasSubstr("locked memory is 64 KiB"),
+                                                HasSubstr("ulimit -l"), HasSubstr("LimitMEMLOCK")));
   ASSERT_EQ(setrlimit(RLIMIT_MEMLOCK, &before), 0);
   EXPECT_EQ(LockedMemoryAdvice(EINVAL), "");
 }
 
 TEST(ControlledQKeyAdvice, IsForPrivilegeAndControlledQKeysOnly) {
-  EXPECT_THAT(ControlledQKeyAdvice(EPERM, QKey(0x8000'8001)), AllOf(HasSubstr("0x80008001"), HasSubstr("CAP_NET_RAW")));
+  EXPECT_THAT(ControlledQKeyAdvice(EPERM, QKey(0x8000'8001)),
+              AllOf(HasSubstr("0x80008001"), HasSubstr("CAP_NET_RAW")));
   EXPECT_EQ(ControlledQKeyAdvice(EINVAL, QKey(0x8000'8001)), "");
   EXPECT_EQ(ControlledQKeyAdvice(EPERM, QKey(0x1234)), "");
 }
@@ -54,7 +55,8 @@ TEST(DeviceNodeAdvice, TellsWhatIsMissing) {
     const std::string advice = DeviceNodeAdvice(row.error, "/dev/infiniband/umad0", "ib_umad");
     EXPECT_EQ(advice.empty(), *row.advice == '\0') << row.error;
     EXPECT_THAT(advice, HasSubstr(row.advice)) << row.error;
-    EXPECT_EQ(advice.find("/dev/infiniband/umad0") == std::string::npos, advice.empty()) << row.error;
+    EXPECT_EQ(advice.find("/dev/infiniband/umad0") == std::string::npos, advice.empty())
+        << row.error;
   }
 }
 

@@ -1,7 +1,8 @@
-// FakeHca: an HCA that does nothing by itself, for tests of error paths and of ownership above verbs.
+// FakeHca: an HCA that does nothing by itself, for tests of error paths and of ownership above
+// verbs.
 //
-// A test makes any verb fail (FailNext), inspects what was posted, completes work requests, and counts live objects. For tests
-// in which datagrams arrive, use the software HCA (softhca/).
+// A test makes any verb fail (FailNext), inspects what was posted, completes work requests, and
+// counts live objects. For tests in which datagrams arrive, use the software HCA (softhca/).
 #ifndef EOIB_VSWITCH_FABRIC_FAKE_VERBS_H_
 #define EOIB_VSWITCH_FABRIC_FAKE_VERBS_H_
 
@@ -67,7 +68,8 @@ struct FakeQp : ibv_qp {
   std::map<Gid, uint16_t> groups;  // with the MLID of each attachment
 };
 
-// One thread, but create_ah and destroy_ah may run on any thread, beside a worker that reads `destroyed`.
+// One thread, but create_ah and destroy_ah may run on any thread, beside a worker that reads
+// `destroyed`.
 class FakeHca final : public Hca {
  public:
   FakeHca();
@@ -79,7 +81,9 @@ class FakeHca final : public Hca {
   int gid_index() const override { return chosen_gid_index; }
   std::string name() const override { return "fake0/1"; }
   MadTransport* mads() override { return nullptr; }
-  absl::Status StartCapture(const CaptureOptions& options) override { return capture_.Start(*this, options); }
+  absl::Status StartCapture(const CaptureOptions& options) override {
+    return capture_.Start(*this, options);
+  }
   absl::StatusOr<CaptureReport> StopCapture() override { return capture_.Stop(*this); }
   absl::optional<CaptureReport> Capture() const override { return capture_.report(); }
   RebuiltCapture* rebuilt_capture() override { return &capture_; }
@@ -105,7 +109,8 @@ class FakeHca final : public Hca {
   // The first send is done, without a completion.
   void SkipSend() { qp_->sends.pop_front(); }
   // Writes `bytes`, which start with the GRH, into the oldest posted receive and completes it.
-  void Deliver(absl::Span<const uint8_t> bytes, const ibv_wc& wc = {.status = IBV_WC_SUCCESS, .wc_flags = IBV_WC_GRH});
+  void Deliver(absl::Span<const uint8_t> bytes,
+               const ibv_wc& wc = {.status = IBV_WC_SUCCESS, .wc_flags = IBV_WC_GRH});
 
   // The answers to queries.
   ibv_device_attr device_attr = {};
@@ -113,7 +118,7 @@ class FakeHca final : public Hca {
   std::vector<uint16_t> pkeys;
   Gid gid;
   int chosen_gid_index = 0;
-  uint32_t next_qpn = 0x48;  // of queue pairs to be made
+  uint32_t next_qpn = 0x48;           // of queue pairs to be made
   std::map<int, ibv_gid_entry> gids;  // query_gid_ex's entries, by index
   // How many work requests one post call accepts before it fails with ENOMEM; -1: all.
   int post_room = -1;
@@ -194,8 +199,9 @@ inline int FakeHca::Post(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
       *bad = wr;
       return error;
     }
-    static_cast<FakeQp*>(qp)->sends.push_back(
-        {wr->wr_id, wr->wr.ud.ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey, wr->sg_list[0], wr->send_flags});
+    static_cast<FakeQp*>(qp)->sends.push_back({wr->wr_id, wr->wr.ud.ah, wr->wr.ud.remote_qpn,
+                                               wr->wr.ud.remote_qkey, wr->sg_list[0],
+                                               wr->send_flags});
   }
   return 0;
 }
@@ -245,7 +251,8 @@ inline void FakeHca::CompleteSend(ibv_wc_status status) {
 inline void FakeHca::Deliver(absl::Span<const uint8_t> bytes, const ibv_wc& wc) {
   const FakeReceive receive = qp_->receives.front();
   qp_->receives.pop_front();
-  std::memcpy(reinterpret_cast<void*>(receive.sge.addr), bytes.data(), std::min<size_t>(bytes.size(), receive.sge.length));
+  std::memcpy(reinterpret_cast<void*>(receive.sge.addr), bytes.data(),
+              std::min<size_t>(bytes.size(), receive.sge.length));
   ibv_wc completion = wc;
   completion.wr_id = receive.wr_id;
   completion.byte_len = static_cast<uint32_t>(bytes.size());
@@ -316,7 +323,8 @@ inline const VerbsTable& FakeHca::verbs() const {
       Of(channel->context)->Gone(static_cast<FakeChannel*>(channel));
       return error;
     };
-    t.create_cq = [](ibv_context* context, int entries, void*, ibv_comp_channel* channel, int) -> ibv_cq* {
+    t.create_cq = [](ibv_context* context, int entries, void*, ibv_comp_channel* channel,
+                     int) -> ibv_cq* {
       if (Of(context)->Failure("create_cq")) return nullptr;
       auto* cq = new FakeCq{};
       cq->context = context;
@@ -324,7 +332,8 @@ inline const VerbsTable& FakeHca::verbs() const {
       cq->cqe = entries;
       return Of(context)->Alive(cq);
     };
-    // libibverbs would wait for ever to destroy a CQ with unacknowledged events; this verb fails instead.
+    // libibverbs would wait for ever to destroy a CQ with unacknowledged events; this verb fails
+    // instead.
     t.destroy_cq = [](ibv_cq* cq) {
       if (static_cast<FakeCq*>(cq)->unacknowledged > 0) return EBUSY;
       const int error = Of(cq->context)->Failure("destroy_cq");
@@ -347,7 +356,9 @@ inline const VerbsTable& FakeHca::verbs() const {
       if (fake->events.empty()) eventfd_read(channel->fd, &value);
       return 0;
     };
-    t.ack_cq_events = [](ibv_cq* cq, unsigned events) { static_cast<FakeCq*>(cq)->unacknowledged -= events; };
+    t.ack_cq_events = [](ibv_cq* cq, unsigned events) {
+      static_cast<FakeCq*>(cq)->unacknowledged -= events;
+    };
     t.create_qp = [](ibv_pd* pd, ibv_qp_init_attr* attr) -> ibv_qp* {
       FakeHca* hca = Of(pd->context);
       if (hca->Failure("create_qp")) return nullptr;
@@ -383,7 +394,8 @@ inline const VerbsTable& FakeHca::verbs() const {
     };
     t.attach_mcast = [](ibv_qp* qp, const ibv_gid* gid, uint16_t lid) {
       if (int error = Of(qp->context)->Failure("attach_mcast")) return error;
-      static_cast<FakeQp*>(qp)->groups.emplace(Gid::FromWire(gid->raw), lid);  // by GID alone, as HCAs do
+      // By GID alone, as HCAs do.
+      static_cast<FakeQp*>(qp)->groups.emplace(Gid::FromWire(gid->raw), lid);
       return 0;
     };
     t.detach_mcast = [](ibv_qp* qp, const ibv_gid* gid, uint16_t lid) {

@@ -24,10 +24,12 @@ GroupAttachments::~GroupAttachments() {
 }
 
 // "attach QP 0x48 to ff12:e01b:... (MLID 0xc001) on mlx5_0/1: Invalid argument".
-absl::Status GroupAttachments::Failed(int error, absl::string_view verb, absl::string_view preposition, const Mgid& mgid,
+absl::Status GroupAttachments::Failed(int error, absl::string_view verb,
+                                      absl::string_view preposition, const Mgid& mgid,
                                       Mlid mlid) const {
-  return absl::ErrnoToStatus(error, absl::StrCat(verb, " QP ", Qpn(qp_->qp_num).ToString(), preposition, mgid.ToString(),
-                                                 " (MLID ", mlid.ToString(), ") on ", hca_->name()));
+  return absl::ErrnoToStatus(
+      error, absl::StrCat(verb, " QP ", Qpn(qp_->qp_num).ToString(), preposition, mgid.ToString(),
+                          " (MLID ", mlid.ToString(), ") on ", hca_->name()));
 }
 
 absl::Status GroupAttachments::Attach(const Mgid& mgid, Mlid mlid) {

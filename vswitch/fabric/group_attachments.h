@@ -1,5 +1,5 @@
-// GroupAttachments: the multicast groups to which a queue pair is attached. On an Ethernet link layer the port's network device
-// is a member of each group too (netdev_multicast.h).
+// GroupAttachments: the multicast groups to which a queue pair is attached. On an Ethernet link
+// layer the port's network device is a member of each group too (netdev_multicast.h).
 #ifndef EOIB_VSWITCH_FABRIC_GROUP_ATTACHMENTS_H_
 #define EOIB_VSWITCH_FABRIC_GROUP_ATTACHMENTS_H_
 
@@ -31,7 +31,8 @@ class GroupAttachments {
 
  private:
   absl::Status JoinOnNetdev(const Mgid& mgid) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status Failed(int error, absl::string_view verb, absl::string_view preposition, const Mgid& mgid, Mlid mlid) const;
+  absl::Status Failed(int error, absl::string_view verb, absl::string_view preposition,
+                      const Mgid& mgid, Mlid mlid) const;
 
   Hca* const hca_;
   ibv_qp* const qp_;

@@ -28,7 +28,9 @@ void HandleMaker::Make(const PathKey& key, const PathAttributes& attributes, Don
 
 void HandleMaker::Work() {
   absl::MutexLock lock(&mutex_);
-  const auto wanted = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return ending_ || !requests_.empty(); };
+  const auto wanted = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    return ending_ || !requests_.empty();
+  };
   for (;;) {
     mutex_.Await(absl::Condition(&wanted));
     if (ending_) return;

@@ -1,8 +1,10 @@
-// HandleMaker: makes address handles on its own threads, because making one may wait for the network.
+// HandleMaker: makes address handles on its own threads, because making one may wait for the
+// network.
 //
-// On an Ethernet link layer the kernel resolves a peer's MAC by neighbour discovery inside create_ah (ib_resolve_eth_dmac).
-// Discovery takes up to a second for a cold neighbour, and fails after a second for an absent one. There are several
-// threads, so that absent peers do not delay the others.
+// On an Ethernet link layer the kernel resolves a peer's MAC by neighbour discovery inside
+// create_ah (ib_resolve_eth_dmac). Discovery takes up to a second for a cold neighbour, and fails
+// after a second for an absent one. There are several threads, so that absent peers do not delay
+// the others.
 //
 // Threads: control calls all members.
 #ifndef EOIB_VSWITCH_FABRIC_HANDLE_MAKER_H_
@@ -24,12 +26,14 @@ namespace eoib {
 class HandleMaker {
  public:
   static constexpr int kThreads = 4;
-  // The result of AddressHandles::Get. The callback's owner becomes a user of the handle and must Put it.
+  // The result of AddressHandles::Get. The callback's owner becomes a user of the handle and must
+  // Put it.
   using Done = std::function<void(absl::StatusOr<AhIndex> ah)>;
 
   // `handles` outlives the object.
   explicit HandleMaker(AddressHandles* handles);
-  // Waits for the handles that are being made. Callbacks that have not run never run; finished handles are put back.
+  // Waits for the handles that are being made. Callbacks that have not run never run; finished
+  // handles are put back.
   ~HandleMaker();
   HandleMaker(const HandleMaker&) = delete;
   HandleMaker& operator=(const HandleMaker&) = delete;

@@ -12,7 +12,9 @@
 namespace eoib {
 namespace {
 
-PathKey KeyOf(uint64_t number) { return {Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(number)), 0, Sl(0)}; }
+PathKey KeyOf(uint64_t number) {
+  return {Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(number)), 0, Sl(0)};
+}
 
 class HandleMakerTest : public testing::Test {
  protected:
@@ -23,7 +25,8 @@ class HandleMakerTest : public testing::Test {
   }
 
   void Make(uint64_t number) {
-    maker_->Make(KeyOf(number), {}, [this, number](const absl::StatusOr<AhIndex>& ah) { made_.emplace(number, ah); });
+    maker_->Make(KeyOf(number), {},
+                 [this, number](const absl::StatusOr<AhIndex>& ah) { made_.emplace(number, ah); });
   }
   // Runs the maker until `told` callbacks have run, for at most a minute.
   bool RunUntil(size_t told) {
@@ -63,9 +66,9 @@ TEST_F(HandleMakerTest, RunReportsAFailure) {
   hca_.FailNext("create_ah", ETIMEDOUT);
   Make(1);
   ASSERT_TRUE(RunUntil(1));
-  EXPECT_EQ(
-      made_.begin()->second.status().message(),
-      "create address handle to fe80:0000:0000:0000:0000:0000:0000:0001 (LID 0x0, SL 0) on fake0/1: Connection timed out");
+  EXPECT_EQ(made_.begin()->second.status().message(),
+            "create address handle to fe80:0000:0000:0000:0000:0000:0000:0001 (LID 0x0, SL 0) on "
+            "fake0/1: Connection timed out");
 }
 
 // A cold neighbour delays neither control, nor other handles, nor Reap.

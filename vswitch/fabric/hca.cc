@@ -15,17 +15,21 @@ namespace {
 absl::StatusOr<PKey> QueryPKey(const Hca& hca, int index) {
   uint16_t wire = 0;
   errno = 0;  // query_pkey returns -1 and need not set errno
-  if (hca.verbs().query_pkey(hca.context(), hca.port(), index, &wire) == 0) return PKey(ntohs(wire));
-  return absl::ErrnoToStatus(errno != 0 ? errno : EIO, absl::StrCat("query P_Key ", index, " of port ", hca.name()));
+  if (hca.verbs().query_pkey(hca.context(), hca.port(), index, &wire) == 0)
+    return PKey(ntohs(wire));
+  return absl::ErrnoToStatus(errno != 0 ? errno : EIO,
+                             absl::StrCat("query P_Key ", index, " of port ", hca.name()));
 }
 
 }  // namespace
 
 std::string PortTrouble(const HcaPortInfo& port) {
-  if (port.ethernet_link_layer) return "the port is down: no link (see the netdev behind it, rdma link)";
+  if (port.ethernet_link_layer)
+    return "the port is down: no link (see the netdev behind it, rdma link)";
   switch (port.state) {
     case IBV_PORT_INIT:
-      return "the port is initialising: it has a link, and no subnet manager has configured it (is OpenSM running?)";
+      return "the port is initialising: it has a link, and no subnet manager has configured it (is "
+             "OpenSM running?)";
     case IBV_PORT_ARMED:
       return "the port is armed: the subnet manager has still to activate it";
     default:
@@ -46,7 +50,8 @@ absl::StatusOr<HcaPortInfo> Hca::QueryPort() const {
   ibv_gid gid = {};
   errno = 0;
   if (verbs().query_gid(context(), port(), gid_index(), &gid) != 0) {
-    return absl::ErrnoToStatus(errno != 0 ? errno : EIO, absl::StrCat("query GID ", gid_index(), " of port ", name()));
+    return absl::ErrnoToStatus(errno != 0 ? errno : EIO,
+                               absl::StrCat("query GID ", gid_index(), " of port ", name()));
   }
   HcaPortInfo info;
   info.active = attr->state == IBV_PORT_ACTIVE;
@@ -63,7 +68,8 @@ absl::StatusOr<HcaPortInfo> Hca::QueryPort() const {
 absl::StatusOr<ibv_gid_entry> Hca::QueryGidEntry() const {
   ibv_gid_entry entry = {};
   const int error = verbs().query_gid_ex(context(), port(), gid_index(), &entry);
-  if (error != 0) return absl::ErrnoToStatus(error, absl::StrCat("query GID ", gid_index(), " of port ", name()));
+  if (error != 0)
+    return absl::ErrnoToStatus(error, absl::StrCat("query GID ", gid_index(), " of port ", name()));
   return entry;
 }
 
@@ -96,11 +102,13 @@ absl::StatusOr<Hca::PKeyIndex> Hca::FindPKey(PKey pkey) const {
     if (!limited.has_value()) limited = entry;
   }
   if (limited.has_value()) return *limited;
-  return absl::NotFoundError(
-      absl::StrCat("find P_Key ", pkey.ToString(), " on port ", name(), ": not in its table (", absl::StrJoin(table, ", "), "); ",
-                   absl::StartsWith(name(), "soft:")
-                       ? "add it to the partition (eoibctl -t fabricd partition add PKEY PORT, or its partition file)"
-                       : "has the subnet manager put this port into the partition (OpenSM: partitions.conf)?"));
+  return absl::NotFoundError(absl::StrCat(
+      "find P_Key ", pkey.ToString(), " on port ", name(), ": not in its table (",
+      absl::StrJoin(table, ", "), "); ",
+      absl::StartsWith(name(), "soft:")
+          ? "add it to the partition (eoibctl -t fabricd partition add PKEY PORT, or its partition "
+            "file)"
+          : "has the subnet manager put this port into the partition (OpenSM: partitions.conf)?"));
 }
 
 }  // namespace eoib

@@ -1,5 +1,5 @@
-// Hca: one port of an opened HCA, real or software, with its verbs, its MADs and its packet capture. Callers cannot tell the
-// two kinds apart.
+// Hca: one port of an opened HCA, real or software, with its verbs, its MADs and its packet
+// capture. Callers cannot tell the two kinds apart.
 #ifndef EOIB_VSWITCH_FABRIC_HCA_H_
 #define EOIB_VSWITCH_FABRIC_HCA_H_
 
@@ -36,7 +36,8 @@ struct HcaPortInfo {
 // Explains why a port is not active and what to do: "the port is down: no link (...)".
 std::string PortTrouble(const HcaPortInfo& port);
 
-// Any thread may call all members unless their comment says otherwise. One thread uses the MAD transport.
+// Any thread may call all members unless their comment says otherwise. One thread uses the MAD
+// transport.
 class Hca {
  public:
   virtual ~Hca() = default;
@@ -52,26 +53,30 @@ class Hca {
   // Null on an Ethernet link layer, which has no subnet administrator.
   virtual MadTransport* mads() = 0;
 
-  // Writes the packets that this port sends and receives to a file, as ERF records (wire/ib/erf.h). A running capture is closed
-  // when the new one starts. kFailedPrecondition on a port that other tools capture better; the message names them.
+  // Writes the packets that this port sends and receives to a file, as ERF records (wire/ib/erf.h).
+  // A running capture is closed when the new one starts. kFailedPrecondition on a port that other
+  // tools capture better; the message names them.
   virtual absl::Status StartCapture(const CaptureOptions& options) = 0;
-  // Closes the capture and waits for its file. kFailedPrecondition if none runs; else the write error that ended it, if any.
+  // Closes the capture and waits for its file. kFailedPrecondition if none runs; else the write
+  // error that ended it, if any.
   virtual absl::StatusOr<CaptureReport> StopCapture() = 0;
   // The capture that was started and not stopped, if any.
   virtual absl::optional<CaptureReport> Capture() const = 0;
-  // Caveats for readers of this HCA's captures; empty if packets are captured as they are on the cable.
+  // Caveats for readers of this HCA's captures; empty if packets are captured as they are on the
+  // cable.
   virtual std::string CaptureNote() const { return ""; }
-  // For UdEndpoint: where to report sent and received packets. Null if the HCA captures packets itself.
+  // For UdEndpoint: where to report sent and received packets. Null if the HCA captures packets
+  // itself.
   virtual RebuiltCapture* rebuilt_capture() { return nullptr; }
   // Control calls this when the port's LID, GID or P_Keys may have changed.
   virtual void OnPortChange() {}
 
-  // OK while the port can send to its subnet manager, as far as it knows. Else why not, for the operator: known peers are still
-  // reached, but no group can be joined and no path asked for.
+  // OK while the port can send to its subnet manager, as far as it knows. Else why not, for the
+  // operator: known peers are still reached, but no group can be joined and no path asked for.
   virtual absl::Status SubnetStatus() const { return absl::OkStatus(); }
 
-  // The port's counters, under the names of the InfiniBand port counters where those exist. Empty for a real HCA: perfquery
-  // reads its counters.
+  // The port's counters, under the names of the InfiniBand port counters where those exist. Empty
+  // for a real HCA: perfquery reads its counters.
   struct PortCounter {
     const char* name;
     uint64_t value;
@@ -87,9 +92,9 @@ class Hca {
   absl::StatusOr<ibv_gid_entry> QueryGidEntry() const;
   // The port's P_Key table, including invalid entries.
   absl::StatusOr<std::vector<PKey>> QueryPKeys() const;
-  // Finds the partition's P_Key in the port's table, preferring a full member's. kNotFound, with the table, if the port is not
-  // a member. On an Ethernet link layer nothing checks P_Keys and the table may be a single 0xffff, so every port counts as a
-  // full member.
+  // Finds the partition's P_Key in the port's table, preferring a full member's. kNotFound, with
+  // the table, if the port is not a member. On an Ethernet link layer nothing checks P_Keys and the
+  // table may be a single 0xffff, so every port counts as a full member.
   struct PKeyIndex {
     uint16_t index;
     PKey pkey;
@@ -97,8 +102,8 @@ class Hca {
   absl::StatusOr<PKeyIndex> FindPKey(PKey pkey) const;
 };
 
-// Opens "DEVICE/PORT", or "DEVICE/PORT?gid=INDEX" on an Ethernet link layer, through libibverbs and, on InfiniBand, libibumad.
-// kNotFound lists the devices.
+// Opens "DEVICE/PORT", or "DEVICE/PORT?gid=INDEX" on an Ethernet link layer, through libibverbs
+// and, on InfiniBand, libibumad. kNotFound lists the devices.
 absl::StatusOr<std::unique_ptr<Hca>> OpenVerbsHca(absl::string_view device_and_port);
 
 }  // namespace eoib

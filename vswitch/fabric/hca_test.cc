@@ -121,10 +121,11 @@ TEST(FindPKey, ListsTheTable) {
   FakeHca hca;
   hca.pkeys = {0xffff, 0x0000, 0x8002};
   EXPECT_EQ(hca.FindPKey(PKey(0x8001)).status().message(),
-            "find P_Key 0x8001 on port fake0/1: not in its table (0xffff, 0x8002); has the subnet manager put this "
-            "port into the partition (OpenSM: partitions.conf)?");
+            "find P_Key 0x8001 on port fake0/1: not in its table (0xffff, 0x8002); has the subnet "
+            "manager put this port into the partition (OpenSM: partitions.conf)?");
   hca.FailNext("query_pkey", EIO);
-  EXPECT_EQ(hca.FindPKey(PKey(0x8001)).status().message(), "query P_Key 0 of port fake0/1: Input/output error");
+  EXPECT_EQ(hca.FindPKey(PKey(0x8001)).status().message(),
+            "query P_Key 0 of port fake0/1: Input/output error");
 }
 
 // RoCE: rdma_rxe has one P_Key, 0xffff, and checks none.
@@ -146,7 +147,8 @@ TEST(QueryGidEntry, ReturnsTheChosenEntry) {
   hca.chosen_gid_index = 3;
   EXPECT_EQ(hca.QueryGidEntry().value().ndev_ifindex, 7u);
   hca.chosen_gid_index = 4;
-  EXPECT_EQ(hca.QueryGidEntry().status().message(), "query GID 4 of port fake0/1: No data available");
+  EXPECT_EQ(hca.QueryGidEntry().status().message(),
+            "query GID 4 of port fake0/1: No data available");
 }
 
 }  // namespace

@@ -39,7 +39,9 @@ absl::Status NetdevMulticast::AddSocket() {
 // Returns 0 or an errno.
 int NetdevMulticast::JoinAt(size_t socket, int netdev, const Mgid& mgid) {
   const ipv6_mreq request = Request(netdev, mgid);
-  if (setsockopt(sockets_[socket].get(), IPPROTO_IPV6, IPV6_JOIN_GROUP, &request, sizeof(request)) != 0) return errno;
+  if (setsockopt(sockets_[socket].get(), IPPROTO_IPV6, IPV6_JOIN_GROUP, &request,
+                 sizeof(request)) != 0)
+    return errno;
   memberships_.insert_or_assign(mgid, Membership{netdev, socket});
   return 0;
 }
@@ -47,14 +49,16 @@ int NetdevMulticast::JoinAt(size_t socket, int netdev, const Mgid& mgid) {
 absl::Status NetdevMulticast::Join(int netdev, const Mgid& mgid) {
   Leave(mgid);
   int error = ENOMEM;
-  // A full socket returns ENOMEM (ipv6_sock_mc_join). An earlier socket may have room again after a Leave.
+  // A full socket returns ENOMEM (ipv6_sock_mc_join). An earlier socket may have room again after a
+  // Leave.
   for (size_t i = 0; i < sockets_.size() && error == ENOMEM; ++i) error = JoinAt(i, netdev, mgid);
   if (error == ENOMEM) {
     if (absl::Status status = AddSocket(); !status.ok()) return status;
     error = JoinAt(sockets_.size() - 1, netdev, mgid);
   }
   if (error == 0) return absl::OkStatus();
-  return absl::ErrnoToStatus(error, absl::StrCat("join IPv6 group ", mgid.ToString(), " on network device ", Describe(netdev)));
+  return absl::ErrnoToStatus(error, absl::StrCat("join IPv6 group ", mgid.ToString(),
+                                                 " on network device ", Describe(netdev)));
 }
 
 // The kernel frees the socket's slot even if the network device is gone.
@@ -62,7 +66,8 @@ void NetdevMulticast::Leave(const Mgid& mgid) {
   const auto found = memberships_.find(mgid);
   if (found == memberships_.end()) return;
   const ipv6_mreq request = Request(found->second.netdev, mgid);
-  setsockopt(sockets_[found->second.socket].get(), IPPROTO_IPV6, IPV6_LEAVE_GROUP, &request, sizeof(request));
+  setsockopt(sockets_[found->second.socket].get(), IPPROTO_IPV6, IPV6_LEAVE_GROUP, &request,
+             sizeof(request));
   memberships_.erase(found);
 }
 

@@ -1,8 +1,10 @@
-// NetdevMulticast: the IPv6 multicast memberships of a network device that a RoCE queue pair needs to receive its groups.
+// NetdevMulticast: the IPv6 multicast memberships of a network device that a RoCE queue pair needs
+// to receive its groups.
 //
-// Attaching a queue pair to an MGID tells only the HCA. The device's receive filter, switches that snoop MLD, and the IP layer
-// below software RoCE (rdma_rxe) learn of groups from sockets alone. A socket holds a few hundred memberships
-// (net.core.optmem_max), so more sockets are opened as needed. See README.md, "RoCE".
+// Attaching a queue pair to an MGID tells only the HCA. The device's receive filter, switches that
+// snoop MLD, and the IP layer below software RoCE (rdma_rxe) learn of groups from sockets alone. A
+// socket holds a few hundred memberships (net.core.optmem_max), so more sockets are opened as
+// needed. See README.md, "RoCE".
 //
 // One thread at a time.
 #ifndef EOIB_VSWITCH_FABRIC_NETDEV_MULTICAST_H_
@@ -20,8 +22,8 @@ namespace eoib {
 
 class NetdevMulticast {
  public:
-  // Joins the group on the network device with interface index `netdev`. A group that is already joined is left first, on
-  // whichever device that was.
+  // Joins the group on the network device with interface index `netdev`. A group that is already
+  // joined is left first, on whichever device that was.
   absl::Status Join(int netdev, const Mgid& mgid);
   // Does nothing if the group is not joined.
   void Leave(const Mgid& mgid);

@@ -16,9 +16,12 @@ namespace {
 
 using testing::HasSubstr;
 
-// Groups that no other test uses, since all tests share the loopback device. The P_Key changes their upper bits only.
+// Groups that no other test uses, since all tests share the loopback device. The P_Key changes
+// their upper bits only.
 constexpr uint32_t kTestPrefix = 0xff12'e0fe;
-Mgid NumberedGroup(uint16_t number) { return FloodMgid(PKey(static_cast<uint16_t>(0x8000 | number)), kTestPrefix); }
+Mgid NumberedGroup(uint16_t number) {
+  return FloodMgid(PKey(static_cast<uint16_t>(0x8000 | number)), kTestPrefix);
+}
 
 // The groups with this prefix that the kernel has at `netdev`, as hex digits.
 std::set<std::string> KernelGroups(const std::string& netdev) {
@@ -92,8 +95,8 @@ TEST_F(NetdevMulticastTest, AFullSocketIsFollowedByAnother) {
 TEST_F(NetdevMulticastTest, AFailedJoinNamesGroupAndDevice) {
   NetdevMulticast groups;
   EXPECT_EQ(groups.Join(99999, NumberedGroup(5)).message(),
-            "join IPv6 group ff12:e0fe:8005:ffff:ffff:ffff:0000:0000 on network device 99999, which is not in this "
-            "process's network namespace: No such device");
+            "join IPv6 group ff12:e0fe:8005:ffff:ffff:ffff:0000:0000 on network device 99999, "
+            "which is not in this process's network namespace: No such device");
   EXPECT_EQ(groups.groups(), 0u);
 }
 

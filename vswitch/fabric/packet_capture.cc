@@ -23,25 +23,31 @@ Bytes AsBytes(const Wire& wire) {
   return absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(&wire), sizeof(wire));
 }
 
-// Turns the headers into those of a packet without a GRH (LNH "IBA local"). The writer then leaves the GRH out.
+// Turns the headers into those of a packet without a GRH (LNH "IBA local"). The writer then leaves
+// the GRH out.
 void MakeLocal(UdHeaders* headers) {
   headers->lrh.sl_lnh = static_cast<uint8_t>((headers->lrh.sl_lnh & ~3) | kLnhIbaLocal);
-  headers->lrh.packet_length = static_cast<uint16_t>(headers->lrh.packet_length.value() - sizeof(Grh) / 4);
+  headers->lrh.packet_length =
+      static_cast<uint16_t>(headers->lrh.packet_length.value() - sizeof(Grh) / 4);
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<PacketCapture>> PacketCapture::Open(const CaptureOptions& options, Origin origin,
+absl::StatusOr<std::unique_ptr<PacketCapture>> PacketCapture::Open(const CaptureOptions& options,
+                                                                   Origin origin,
                                                                    absl::string_view comment) {
-  absl::StatusOr<std::unique_ptr<ErfWriter>> writer = ErfWriter::Open(options.path, static_cast<uint8_t>(origin));
+  absl::StatusOr<std::unique_ptr<ErfWriter>> writer =
+      ErfWriter::Open(options.path, static_cast<uint8_t>(origin));
   if (!writer.ok()) return writer.status();
   if (!comment.empty()) {
-    if (absl::Status status = (*writer)->WriteComment(absl::Now(), comment); !status.ok()) return status;
+    if (absl::Status status = (*writer)->WriteComment(absl::Now(), comment); !status.ok())
+      return status;
   }
   return Adopt(*std::move(writer), options);
 }
 
-std::unique_ptr<PacketCapture> PacketCapture::Adopt(std::unique_ptr<ErfWriter> writer, const CaptureOptions& options) {
+std::unique_ptr<PacketCapture> PacketCapture::Adopt(std::unique_ptr<ErfWriter> writer,
+                                                    const CaptureOptions& options) {
   std::unique_ptr<PacketCapture> capture(new PacketCapture(std::move(writer), options));
   capture->Start();
   return capture;
@@ -69,7 +75,8 @@ void PacketCapture::Start() {
 
 PacketCapture::~PacketCapture() { Close(); }
 
-bool PacketCapture::Record(const Packet& packet, size_t length, absl::FunctionRef<void(uint8_t* to)> copy) {
+bool PacketCapture::Record(const Packet& packet, size_t length,
+                           absl::FunctionRef<void(uint8_t* to)> copy) {
   static_assert(std::is_trivially_copyable_v<Note>);
   const Note note = {.nanos = absl::GetCurrentTimeNanos(),
                      .length = static_cast<uint32_t>(length),
@@ -121,9 +128,12 @@ void PacketCapture::Run() {
   }
 }
 
-// Swaps the buffers: takes what was recorded and hands back the empty one. True if this was the last time.
+// Swaps the buffers: takes what was recorded and hands back the empty one. True if this was the
+// last time.
 bool PacketCapture::WaitForWork() {
-  const auto urgent = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return ending_ || filled_ >= kCapacity / 2; };
+  const auto urgent = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    return ending_ || filled_ >= kCapacity / 2;
+  };
   absl::MutexLock lock(&mutex_);
   mutex_.AwaitWithTimeout(absl::Condition(&urgent), kTick);
   filling_.swap(writing_);
@@ -131,8 +141,11 @@ bool PacketCapture::WaitForWork() {
   return ending_;
 }
 
-absl::StatusOr<CaptureReport> PacketCapture::Stop(std::unique_ptr<PacketCapture> capture, absl::string_view hca_name) {
-  if (capture == nullptr) return absl::FailedPreconditionError(absl::StrCat("stop the capture on ", hca_name, ": none runs"));
+absl::StatusOr<CaptureReport> PacketCapture::Stop(std::unique_ptr<PacketCapture> capture,
+                                                  absl::string_view hca_name) {
+  if (capture == nullptr)
+    return absl::FailedPreconditionError(
+        absl::StrCat("stop the capture on ", hca_name, ": none runs"));
   CaptureReport report = capture->Close();
   if (!report.status.ok()) return report.status;
   return report;
@@ -143,7 +156,8 @@ absl::Status PacketCapture::WriteAll() {
     Note note;
     std::memcpy(&note, &writing_[at], sizeof(note));
     at += sizeof(note);
-    if (absl::Status status = WritePacket(note, {&writing_[at], note.recorded}); !status.ok()) return status;
+    if (absl::Status status = WritePacket(note, {&writing_[at], note.recorded}); !status.ok())
+      return status;
     at += note.recorded;
   }
   return writer_->Flush();
@@ -158,15 +172,20 @@ absl::Status PacketCapture::WritePacket(const Note& note, Bytes data) {
   const absl::Time time = absl::FromUnixNanos(note.nanos);
   const size_t length = headers.lrh.packet_length.value() * 4u + kVcrcSize;
   // The CRCs are over the whole payload. Of a shortened packet they are cut off anyway.
-  const UdTrailer trailer = note.recorded < note.length ? UdTrailer() : MakeUdTrailer(headers, payload);
-  if (note.global) return WriteRecord(time, {AsBytes(headers), payload[0], payload[1], trailer.span()}, length);
-  return WriteRecord(
-      time, {AsBytes(headers.lrh), AsBytes(headers.bth), AsBytes(headers.deth), payload[0], payload[1], trailer.span()},
-      length);
+  const UdTrailer trailer =
+      note.recorded < note.length ? UdTrailer() : MakeUdTrailer(headers, payload);
+  if (note.global)
+    return WriteRecord(time, {AsBytes(headers), payload[0], payload[1], trailer.span()}, length);
+  return WriteRecord(time,
+                     {AsBytes(headers.lrh), AsBytes(headers.bth), AsBytes(headers.deth), payload[0],
+                      payload[1], trailer.span()},
+                     length);
 }
 
-// Shortens the packet to the snap length. The packet that does not fit below the limit ends the capture.
-absl::Status PacketCapture::WriteRecord(absl::Time time, absl::Span<const Bytes> pieces, size_t length) {
+// Shortens the packet to the snap length. The packet that does not fit below the limit ends the
+// capture.
+absl::Status PacketCapture::WriteRecord(absl::Time time, absl::Span<const Bytes> pieces,
+                                        size_t length) {
   std::vector<Bytes> shortened(pieces.begin(), pieces.end());
   size_t room = snap_length_;
   for (Bytes& piece : shortened) {

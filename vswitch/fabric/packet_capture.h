@@ -1,8 +1,10 @@
-// PacketCapture: writes a port's packets to a file, from LRH to VCRC, as ERF records (wire/ib/erf.h).
+// PacketCapture: writes a port's packets to a file, from LRH to VCRC, as ERF records
+// (wire/ib/erf.h).
 //
-// Callers hand over headers and payload, which are copied into a buffer of fixed size. A thread of the capture adds the CRCs
-// and writes the other buffer meanwhile. If the file is slow and the buffer fills up, packets are dropped from the capture and
-// counted; callers never wait for the file, nor for the reader of a fifo.
+// Callers hand over headers and payload, which are copied into a buffer of fixed size. A thread of
+// the capture adds the CRCs and writes the other buffer meanwhile. If the file is slow and the
+// buffer fills up, packets are dropped from the capture and counted; callers never wait for the
+// file, nor for the reader of a fifo.
 #ifndef EOIB_VSWITCH_FABRIC_PACKET_CAPTURE_H_
 #define EOIB_VSWITCH_FABRIC_PACKET_CAPTURE_H_
 
@@ -40,26 +42,32 @@ class PacketCapture {
     absl::optional<be32> immediate;
   };
 
-  // Creates the file; like ErfWriter::Open it overwrites nothing. `comment`, if not empty, is the first record.
-  static absl::StatusOr<std::unique_ptr<PacketCapture>> Open(const CaptureOptions& options, Origin origin = Origin::kCable,
+  // Creates the file; like ErfWriter::Open it overwrites nothing. `comment`, if not empty, is the
+  // first record.
+  static absl::StatusOr<std::unique_ptr<PacketCapture>> Open(const CaptureOptions& options,
+                                                             Origin origin = Origin::kCable,
                                                              absl::string_view comment = {});
   // Continues the file of `writer`, whose path is that of `options`.
-  static std::unique_ptr<PacketCapture> Adopt(std::unique_ptr<ErfWriter> writer, const CaptureOptions& options);
+  static std::unique_ptr<PacketCapture> Adopt(std::unique_ptr<ErfWriter> writer,
+                                              const CaptureOptions& options);
   // Closes the file and ignores an error.
   ~PacketCapture();
   PacketCapture(const PacketCapture&) = delete;
   PacketCapture& operator=(const PacketCapture&) = delete;
 
-  // Any thread. Holds a mutex during the copy. `copy` writes the `length` bytes of payload and returns. False if the packet
-  // was dropped from the capture, though its filter and limit allow it.
-  bool Record(const Packet& packet, size_t length, absl::FunctionRef<void(uint8_t* to)> copy) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Any thread. Holds a mutex during the copy. `copy` writes the `length` bytes of payload and
+  // returns. False if the packet was dropped from the capture, though its filter and limit allow
+  // it.
+  bool Record(const Packet& packet, size_t length, absl::FunctionRef<void(uint8_t* to)> copy)
+      ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Any thread.
   CaptureReport report() const ABSL_LOCKS_EXCLUDED(mutex_);
   // Writes what was recorded, ends the capture and waits for the file. One thread.
   CaptureReport Close() ABSL_LOCKS_EXCLUDED(mutex_);
   // Hca::StopCapture: closes `capture`, which is null if none runs on that HCA.
-  static absl::StatusOr<CaptureReport> Stop(std::unique_ptr<PacketCapture> capture, absl::string_view hca_name);
+  static absl::StatusOr<CaptureReport> Stop(std::unique_ptr<PacketCapture> capture,
+                                            absl::string_view hca_name);
 
   // Bytes in each of the two buffers.
   static constexpr size_t kCapacity = 4 * 1024 * 1024;
@@ -83,7 +91,8 @@ class PacketCapture {
   bool WaitForWork() ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status WriteAll();
   absl::Status WritePacket(const Note& note, absl::Span<const uint8_t> data);
-  absl::Status WriteRecord(absl::Time time, absl::Span<const absl::Span<const uint8_t>> pieces, size_t length);
+  absl::Status WriteRecord(absl::Time time, absl::Span<const absl::Span<const uint8_t>> pieces,
+                           size_t length);
   bool MayWait() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   const std::string path_;

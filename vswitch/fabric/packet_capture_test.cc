@@ -41,22 +41,26 @@ class PacketCaptureTest : public testing::Test {
     packet.payload_length = payload_length;
     return packet;
   }
-  static bool Record(PacketCapture* capture, const PacketCapture::Packet& packet, const std::string& payload) {
-    return capture->Record(packet, payload.size(),
-                           [&payload](uint8_t* to) { std::memcpy(to, payload.data(), payload.size()); });
+  static bool Record(PacketCapture* capture, const PacketCapture::Packet& packet,
+                     const std::string& payload) {
+    return capture->Record(packet, payload.size(), [&payload](uint8_t* to) {
+      std::memcpy(to, payload.data(), payload.size());
+    });
   }
   static bool Record(PacketCapture* capture, const std::string& payload, uint32_t psn = 0) {
     return Record(capture, {MakeUdHeaders(Headers(payload.size(), psn))}, payload);
   }
   // The thread notices the error within a tick.
   static bool EventuallyFails(const PacketCapture& capture) {
-    for (const absl::Time end = absl::Now() + absl::Seconds(30); capture.report().status.ok(); std::this_thread::yield()) {
+    for (const absl::Time end = absl::Now() + absl::Seconds(30); capture.report().status.ok();
+         std::this_thread::yield()) {
       if (absl::Now() > end) return false;
     }
     return true;
   }
 
-  const std::string path_ = absl::StrCat(testing::TempDir(), "/packet_capture_test_", getpid(), ".erf");
+  const std::string path_ =
+      absl::StrCat(testing::TempDir(), "/packet_capture_test_", getpid(), ".erf");
 };
 
 TEST_F(PacketCaptureTest, WritesWholePackets) {
@@ -76,7 +80,8 @@ TEST_F(PacketCaptureTest, WritesWholePackets) {
     EXPECT_EQ(records[i].type, kErfTypeInfiniband);
     EXPECT_EQ(records[i].interface, 0);
     UdView view;
-    ASSERT_EQ(ParseUdPacket(records[i].bytes, &view), DropReason::kNone) << "lengths and CRCs are right";
+    ASSERT_EQ(ParseUdPacket(records[i].bytes, &view), DropReason::kNone)
+        << "lengths and CRCs are right";
     EXPECT_EQ(view.packet, Headers(payload.size()));
     EXPECT_EQ(std::string(view.payload.begin(), view.payload.end()), payload);
   }
@@ -85,7 +90,8 @@ TEST_F(PacketCaptureTest, WritesWholePackets) {
 TEST_F(PacketCaptureTest, APacketWithoutAGrhIsWrittenWithoutIt) {
   auto capture = PacketCapture::Open(path_);
   ASSERT_TRUE(capture.ok()) << capture.status();
-  EXPECT_TRUE(Record(capture->get(), {.headers = MakeUdHeaders(Headers(4)), .global = false}, "four"));
+  EXPECT_TRUE(
+      Record(capture->get(), {.headers = MakeUdHeaders(Headers(4)), .global = false}, "four"));
   (*capture)->Close();
   const std::vector<ErfRecord> records = ReadErf(path_);
   ASSERT_THAT(records, SizeIs(1));
@@ -100,13 +106,17 @@ TEST_F(PacketCaptureTest, APacketWithoutAGrhIsWrittenWithoutIt) {
 TEST_F(PacketCaptureTest, AnImmediatePrecedesThePayload) {
   auto capture = PacketCapture::Open(path_);
   ASSERT_TRUE(capture.ok()) << capture.status();
-  EXPECT_TRUE(Record(capture->get(), {.headers = MakeUdHeaders(Headers(8)), .immediate = be32(0x01020304)}, "four"));
+  EXPECT_TRUE(Record(capture->get(),
+                     {.headers = MakeUdHeaders(Headers(8)), .immediate = be32(0x01020304)},
+                     "four"));
   (*capture)->Close();
   const std::vector<ErfRecord> records = ReadErf(path_);
   ASSERT_THAT(records, SizeIs(1));
-  EXPECT_EQ(ReadWire<UdHeaders>(records[0].bytes.data()).bth.opcode, 0x65) << "UD SEND Only with Immediate";
+  EXPECT_EQ(ReadWire<UdHeaders>(records[0].bytes.data()).bth.opcode, 0x65)
+      << "UD SEND Only with Immediate";
   const uint8_t* behind = records[0].bytes.data() + kUdHeadersSize;
-  EXPECT_THAT(std::vector<uint8_t>(behind, behind + 8), ElementsAre(1, 2, 3, 4, 'f', 'o', 'u', 'r'));
+  EXPECT_THAT(std::vector<uint8_t>(behind, behind + 8),
+              ElementsAre(1, 2, 3, 4, 'f', 'o', 'u', 'r'));
 }
 
 TEST_F(PacketCaptureTest, RebuiltPacketsAreMarked) {
@@ -117,7 +127,8 @@ TEST_F(PacketCaptureTest, RebuiltPacketsAreMarked) {
   const std::vector<ErfRecord> records = ReadErf(path_);
   ASSERT_THAT(records, SizeIs(2));
   EXPECT_EQ(records[0].type, kErfTypeMeta);
-  EXPECT_NE(std::string(records[0].bytes.begin(), records[0].bytes.end()).find("rebuilt"), std::string::npos);
+  EXPECT_NE(std::string(records[0].bytes.begin(), records[0].bytes.end()).find("rebuilt"),
+            std::string::npos);
   EXPECT_EQ(records[1].type, kErfTypeInfiniband);
   EXPECT_EQ(records[1].interface, 1);
 }
@@ -128,7 +139,8 @@ TEST_F(PacketCaptureTest, AFileThatCannotBeOpenedIsReported) {
 }
 
 TEST_F(PacketCaptureTest, AFullDiskEndsTheCaptureAndIsReported) {
-  auto capture = PacketCapture::Adopt(ErfWriter::Adopt(open("/dev/full", O_WRONLY | O_CLOEXEC), "/dev/full"), "/dev/full");
+  auto capture = PacketCapture::Adopt(
+      ErfWriter::Adopt(open("/dev/full", O_WRONLY | O_CLOEXEC), "/dev/full"), "/dev/full");
   ASSERT_TRUE(EventuallyFails(*capture)) << "the file's header is too much already";
   EXPECT_FALSE(Record(capture.get(), "one"));
   EXPECT_FALSE(Record(capture.get(), "two"));
@@ -152,13 +164,15 @@ TEST_F(PacketCaptureTest, ASlowFileDelaysNoCaller) {
   ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
   UniqueFd reader(open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   ASSERT_TRUE(reader.valid());
-  auto capture = PacketCapture::Adopt(ErfWriter::Adopt(open(path_.c_str(), O_WRONLY | O_CLOEXEC), path_), path_);
+  auto capture = PacketCapture::Adopt(
+      ErfWriter::Adopt(open(path_.c_str(), O_WRONLY | O_CLOEXEC), path_), path_);
   const std::string payload(4096, 'x');
   constexpr size_t kTries = 5 * PacketCapture::kCapacity / 4096;
   size_t accepted = 0;
   for (size_t i = 0; i < kTries; ++i) accepted += Record(capture.get(), payload) ? 1 : 0;
   EXPECT_GE(accepted, PacketCapture::kCapacity / 4096 / 2);
-  EXPECT_LE(accepted, 2 * PacketCapture::kCapacity / 4096 + 64) << "two buffers, and what is in the pipe";
+  EXPECT_LE(accepted, 2 * PacketCapture::kCapacity / 4096 + 64)
+      << "two buffers, and what is in the pipe";
 
   std::vector<uint8_t> file;
   std::thread drain([&] {
@@ -182,7 +196,8 @@ TEST_F(PacketCaptureTest, ASlowFileDelaysNoCaller) {
 // Its reader does not read: Close gives up what the fifo does not take, instead of waiting.
 TEST_F(PacketCaptureTest, AStoppedCaptureDoesNotWaitForTheReaderOfAFifo) {
   ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
-  EXPECT_THAT(std::string(PacketCapture::Open(path_).status().message()), HasSubstr("no process reads this fifo"));
+  EXPECT_THAT(std::string(PacketCapture::Open(path_).status().message()),
+              HasSubstr("no process reads this fifo"));
   UniqueFd reader(open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   auto capture = PacketCapture::Open(path_);
   ASSERT_TRUE(capture.ok()) << capture.status();
@@ -239,7 +254,8 @@ TEST_F(PacketCaptureTest, TheLimitEndsTheCapture) {
   auto capture = PacketCapture::Open(options);
   ASSERT_TRUE(capture.ok()) << capture.status();
   for (int i = 0; i < 5; ++i) EXPECT_TRUE(Record(capture->get(), "four"));
-  for (const absl::Time end = absl::Now() + absl::Seconds(30); !(*capture)->report().full && absl::Now() < end;) {
+  for (const absl::Time end = absl::Now() + absl::Seconds(30);
+       !(*capture)->report().full && absl::Now() < end;) {
     std::this_thread::yield();
   }
   EXPECT_TRUE(Record(capture->get(), "four")) << "not missed: the limit allows no more";
@@ -258,7 +274,8 @@ TEST_F(PacketCaptureTest, SeveralThreadsMayRecord) {
   std::vector<std::thread> threads;
   for (uint32_t i = 0; i < kThreads; ++i) {
     threads.emplace_back([&capture, i] {
-      for (uint32_t j = 0; j < kPackets; ++j) EXPECT_TRUE(Record(capture->get(), absl::StrCat(i, " ", j), i * kPackets + j));
+      for (uint32_t j = 0; j < kPackets; ++j)
+        EXPECT_TRUE(Record(capture->get(), absl::StrCat(i, " ", j), i * kPackets + j));
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -271,7 +288,8 @@ TEST_F(PacketCaptureTest, SeveralThreadsMayRecord) {
     ASSERT_EQ(ParseUdPacket(record.bytes, &view), DropReason::kNone);
     const uint32_t thread = view.packet.psn / kPackets;
     EXPECT_EQ(view.packet.psn % kPackets, next[thread]++) << "each thread's in order";
-    EXPECT_EQ(std::string(view.payload.begin(), view.payload.end()), absl::StrCat(thread, " ", view.packet.psn % kPackets));
+    EXPECT_EQ(std::string(view.payload.begin(), view.payload.end()),
+              absl::StrCat(thread, " ", view.packet.psn % kPackets));
   }
 }
 

@@ -21,8 +21,8 @@ absl::StatusOr<RebuiltCapture::Port> RebuiltCapture::ReadPort(const Hca& hca) {
 absl::Status RebuiltCapture::Start(const Hca& hca, const CaptureOptions& options) {
   absl::StatusOr<Port> port = ReadPort(hca);
   if (!port.ok()) return port.status();
-  absl::StatusOr<std::unique_ptr<PacketCapture>> capture =
-      PacketCapture::Open(options, PacketCapture::Origin::kRebuilt, absl::StrCat(hca.name(), ": ", kNote));
+  absl::StatusOr<std::unique_ptr<PacketCapture>> capture = PacketCapture::Open(
+      options, PacketCapture::Origin::kRebuilt, absl::StrCat(hca.name(), ": ", kNote));
   if (!capture.ok()) return capture.status();
   absl::MutexLock lock(&mutex_);
   port_ = *std::move(port);
@@ -78,9 +78,12 @@ void RebuiltCapture::Detached(const Mgid& mgid) {
   if (it != groups_.end() && --it->second.attached == 0) groups_.erase(it);
 }
 
-PKey RebuiltCapture::PKeyAt(uint16_t index) const { return index < port_.pkeys.size() ? port_.pkeys[index] : PKey(); }
+PKey RebuiltCapture::PKeyAt(uint16_t index) const {
+  return index < port_.pkeys.size() ? port_.pkeys[index] : PKey();
+}
 
-void RebuiltCapture::Sent(const QueuePair& qp, const PathKey& path, const PathAttributes& attributes, Qpn destination,
+void RebuiltCapture::Sent(const QueuePair& qp, const PathKey& path,
+                          const PathAttributes& attributes, Qpn destination,
                           absl::Span<const uint8_t> payload) {
   UdPacket packet;
   packet.dlid = path.dlid;
@@ -102,7 +105,8 @@ void RebuiltCapture::Sent(const QueuePair& qp, const PathKey& path, const PathAt
                    [payload](uint8_t* to) { std::memcpy(to, payload.data(), payload.size()); });
 }
 
-void RebuiltCapture::Received(const QueuePair& qp, const ibv_wc& completion, const uint8_t* buffer) {
+void RebuiltCapture::Received(const QueuePair& qp, const ibv_wc& completion,
+                              const uint8_t* buffer) {
   const bool global = (completion.wc_flags & IBV_WC_GRH) != 0;
   const bool immediate = (completion.wc_flags & IBV_WC_WITH_IMM) != 0;
   const Grh grh = global ? ReadWire<Grh>(buffer) : Grh();
@@ -122,18 +126,21 @@ void RebuiltCapture::Received(const QueuePair& qp, const ibv_wc& completion, con
   PacketCapture::Packet captured = {.headers = MakeUdHeaders(packet), .global = global};
   if (global) captured.headers.grh = grh;
   if (immediate) captured.immediate = be32(ntohl(completion.imm_data));
-  capture_->Record(captured, length, [buffer, length](uint8_t* to) { std::memcpy(to, buffer + kGrhSize, length); });
+  capture_->Record(captured, length,
+                   [buffer, length](uint8_t* to) { std::memcpy(to, buffer + kGrhSize, length); });
 }
 
 // The queue that receives floods also gets those that the other queues of the port have sent.
 bool RebuiltCapture::IsOwnMulticast(const ibv_wc& completion, const Grh& grh) const {
-  return Gid(grh.dgid).IsMulticast() && Gid(grh.sgid) == port_.gid && queue_pairs_.contains(Qpn(completion.src_qp));
+  return Gid(grh.dgid).IsMulticast() && Gid(grh.sgid) == port_.gid &&
+         queue_pairs_.contains(Qpn(completion.src_qp));
 }
 
-// A completion shows only the path bits of the DLID; the port's LID gives the rest. 0 for a group that the queue pair has just
-// left.
+// A completion shows only the path bits of the DLID; the port's LID gives the rest. 0 for a group
+// that the queue pair has just left.
 uint16_t RebuiltCapture::DlidOf(const ibv_wc& completion, const Gid& dgid) const {
-  if (!dgid.IsMulticast()) return static_cast<uint16_t>(port_.lid.value() | completion.dlid_path_bits);
+  if (!dgid.IsMulticast())
+    return static_cast<uint16_t>(port_.lid.value() | completion.dlid_path_bits);
   const auto group = groups_.find(Mgid(dgid));
   return group == groups_.end() ? 0 : group->second.mlid.value();
 }

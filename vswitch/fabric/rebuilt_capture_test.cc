@@ -87,7 +87,8 @@ class RebuiltCaptureTest : public UdEndpointTest {
     EXPECT_THAT(packets, SizeIs(1));
     UdView view;
     if (packets.size() != 1) return {};
-    EXPECT_EQ(ParseUdPacket(packets[0], &view), DropReason::kNone) << "nothing in it contradicts itself";
+    EXPECT_EQ(ParseUdPacket(packets[0], &view), DropReason::kNone)
+        << "nothing in it contradicts itself";
     EXPECT_EQ(std::string(view.payload.begin(), view.payload.end()), payload);
     return view.packet;
   }
@@ -129,7 +130,9 @@ class RebuiltCaptureTest : public UdEndpointTest {
             .sl = packet.sl.value(),
             .dlid_path_bits = static_cast<uint8_t>(packet.dlid & 3)};
   }
-  void Receive(const UdPacket& packet, const std::string& payload) { Receive(packet, payload, CompletionOf(packet)); }
+  void Receive(const UdPacket& packet, const std::string& payload) {
+    Receive(packet, payload, CompletionOf(packet));
+  }
   void Receive(UdPacket packet, const std::string& payload, const ibv_wc& wc) {
     std::vector<uint8_t> bytes(kGrhSize, 0xee);
     packet.payload_length = payload.size();
@@ -145,17 +148,20 @@ class RebuiltCaptureTest : public UdEndpointTest {
   }
 
   static bool Eventually(const std::function<bool()>& condition) {
-    for (const absl::Time end = absl::Now() + absl::Seconds(30); !condition(); std::this_thread::yield()) {
+    for (const absl::Time end = absl::Now() + absl::Seconds(30); !condition();
+         std::this_thread::yield()) {
       if (absl::Now() > end) return false;
     }
     return true;
   }
 
-  const std::string path_ = absl::StrCat(testing::TempDir(), "/rebuilt_capture_test_", getpid(), ".erf");
+  const std::string path_ =
+      absl::StrCat(testing::TempDir(), "/rebuilt_capture_test_", getpid(), ".erf");
 };
 
 TEST_F(RebuiltCaptureTest, SentHeadersComeFromTheHandleAndTheQueuePair) {
-  const AhIndex ah = *handles_->Get({kPeerGid, 0x21, Sl(5)}, {.traffic_class = 0x12, .hop_limit = 0x40, .flow_label = 0x34567});
+  const AhIndex ah = *handles_->Get(
+      {kPeerGid, 0x21, Sl(5)}, {.traffic_class = 0x12, .hop_limit = 0x40, .flow_label = 0x34567});
   Start();
   SendText("hello", ah, Qpn(0x99));
   UdPacket expected;
@@ -361,7 +367,8 @@ TEST_F(RebuiltCaptureTest, AFailedStartSaysWhy) {
   hca_.FailNext("query_port", EIO);
   EXPECT_THAT(std::string(hca_.StartCapture(path_).message()), HasSubstr("query port fake0/1"));
   hca_.FailNext("query_pkey", EIO, 2);
-  EXPECT_THAT(std::string(hca_.StartCapture(path_).message()), HasSubstr("query P_Key 2 of port fake0/1"));
+  EXPECT_THAT(std::string(hca_.StartCapture(path_).message()),
+              HasSubstr("query P_Key 2 of port fake0/1"));
   EXPECT_FALSE(hca_.rebuilt_capture()->on());
   EXPECT_FALSE(hca_.Capture().has_value());
   const absl::Status status = hca_.StopCapture().status();
@@ -392,7 +399,8 @@ TEST_F(RebuiltCaptureTest, AFullDiskIsReportedAndHarmless) {
   for (int i = 0; i < 10; ++i) SendText("hello", ah_, Qpn(0x99));
   Receive(FromPeer(), "hello");
   EXPECT_EQ(hca_.Capture()->missed, 11u);
-  EXPECT_EQ(hca_.StopCapture().status().message(), absl::StrCat("write capture ", path_, ": File too large"));
+  EXPECT_EQ(hca_.StopCapture().status().message(),
+            absl::StrCat("write capture ", path_, ": File too large"));
   unlink(path_.c_str());
   Start();
   SendText("again", ah_, Qpn(0x99));

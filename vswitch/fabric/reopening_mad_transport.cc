@@ -7,7 +7,8 @@
 
 namespace eoib {
 
-ReopeningMadTransport::ReopeningMadTransport(Opener open) : open_(std::move(open)), epoll_(epoll_create1(EPOLL_CLOEXEC)) {}
+ReopeningMadTransport::ReopeningMadTransport(Opener open)
+    : open_(std::move(open)), epoll_(epoll_create1(EPOLL_CLOEXEC)) {}
 
 ReopeningMadTransport::~ReopeningMadTransport() = default;
 

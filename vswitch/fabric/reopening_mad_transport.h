@@ -1,6 +1,6 @@
-// ReopeningMadTransport: a MadTransport that opens its device when needed, and again after a loss. The device may appear late
-// (ib_umad loads late, udev is slow) and may disappear (the driver is reloaded). Until a Send finds the device, Send returns
-// the reason as an error.
+// ReopeningMadTransport: a MadTransport that opens its device when needed, and again after a loss.
+// The device may appear late (ib_umad loads late, udev is slow) and may disappear (the driver is
+// reloaded). Until a Send finds the device, Send returns the reason as an error.
 #ifndef EOIB_VSWITCH_FABRIC_REOPENING_MAD_TRANSPORT_H_
 #define EOIB_VSWITCH_FABRIC_REOPENING_MAD_TRANSPORT_H_
 

@@ -30,13 +30,15 @@ std::string NetdevName(int netdev) {
 // The IPv6 addresses of this host's network devices, with the interface index of each.
 absl::StatusOr<std::set<std::pair<int, Gid>>> AssignedAddresses() {
   ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return absl::ErrnoToStatus(errno, "list the addresses of network devices");
+  if (getifaddrs(&list) != 0)
+    return absl::ErrnoToStatus(errno, "list the addresses of network devices");
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
   std::set<std::pair<int, Gid>> assigned;
   for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next) {
     if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != AF_INET6) continue;
     const auto* address = reinterpret_cast<const sockaddr_in6*>(each->ifa_addr);
-    assigned.emplace(static_cast<int>(if_nametoindex(each->ifa_name)), Gid::FromWire(&address->sin6_addr));
+    assigned.emplace(static_cast<int>(if_nametoindex(each->ifa_name)),
+                     Gid::FromWire(&address->sin6_addr));
   }
   return assigned;
 }
@@ -54,7 +56,9 @@ int Rank(const RoceGid& gid) {
 std::string Describe(const std::vector<RoceGid>& table) {
   if (table.empty()) return "its table is empty";
   return absl::StrCat("there is ",
-                      absl::StrJoin(table, "; ", [](std::string* out, const RoceGid& gid) { *out += gid.ToString(); }));
+                      absl::StrJoin(table, "; ", [](std::string* out, const RoceGid& gid) {
+                        *out += gid.ToString();
+                      }));
 }
 
 }  // namespace
@@ -72,8 +76,8 @@ RoceGid RoceGid::FromEntry(const ibv_gid_entry& entry) {
 bool RoceGid::IsIpv4() const { return gid.prefix() == 0 && gid.guid().value() >> 32 == 0xffff; }
 
 std::string RoceGid::ToString() const {
-  return absl::StrCat("GID ", index, " ", gid.ToString(), ", RoCE v", type == IBV_GID_TYPE_ROCE_V2 ? "2" : "1", " on ",
-                      NetdevName(netdev));
+  return absl::StrCat("GID ", index, " ", gid.ToString(), ", RoCE v",
+                      type == IBV_GID_TYPE_ROCE_V2 ? "2" : "1", " on ", NetdevName(netdev));
 }
 
 absl::StatusOr<std::vector<RoceGid>> ReadRoceGids(const Hca& hca) {
@@ -86,7 +90,8 @@ absl::StatusOr<std::vector<RoceGid>> ReadRoceGids(const Hca& hca) {
     ibv_gid_entry entry = {};
     const int error = hca.verbs().query_gid_ex(hca.context(), hca.port(), index, &entry);
     if (error == ENODATA) continue;  // unused
-    if (error != 0) return absl::ErrnoToStatus(error, absl::StrCat("query GID ", index, " of port ", hca.name()));
+    if (error != 0)
+      return absl::ErrnoToStatus(error, absl::StrCat("query GID ", index, " of port ", hca.name()));
     table.push_back(RoceGid::FromEntry(entry));
     table.back().assigned = assigned->contains({table.back().netdev, table.back().gid});
   }
@@ -95,19 +100,26 @@ absl::StatusOr<std::vector<RoceGid>> ReadRoceGids(const Hca& hca) {
 
 absl::StatusOr<int> ChooseRoceGid(const std::vector<RoceGid>& table, absl::string_view port) {
   const auto best = std::min_element(
-      table.begin(), table.end(), [](const RoceGid& a, const RoceGid& b) { return Rank(a) < Rank(b); });  // the first of equals
+      // The first of equals.
+      table.begin(), table.end(),
+      [](const RoceGid& a, const RoceGid& b) { return Rank(a) < Rank(b); });
   if (best != table.end() && Rank(*best) < kUnfit) return best->index;
-  return absl::FailedPreconditionError(absl::StrCat("choose a GID of port ", port, ": none is an IPv6 address (",
-                                                    Describe(table), "); enable IPv6 on its network device"));
+  return absl::FailedPreconditionError(absl::StrCat("choose a GID of port ", port,
+                                                    ": none is an IPv6 address (", Describe(table),
+                                                    "); enable IPv6 on its network device"));
 }
 
 absl::Status CheckRoceGid(const std::vector<RoceGid>& table, int index, absl::string_view port) {
-  const auto chosen = std::find_if(table.begin(), table.end(), [index](const RoceGid& gid) { return gid.index == index; });
+  const auto chosen = std::find_if(table.begin(), table.end(),
+                                   [index](const RoceGid& gid) { return gid.index == index; });
   const std::string what = absl::StrCat("use GID ", index, " of port ", port, ": ");
-  if (chosen == table.end()) return absl::NotFoundError(absl::StrCat(what, "there is none at that index; ", Describe(table)));
+  if (chosen == table.end())
+    return absl::NotFoundError(
+        absl::StrCat(what, "there is none at that index; ", Describe(table)));
   if (!chosen->IsIpv4()) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(what, "it is an IPv4 address, which cannot send to a VES's groups (IPv6); ", Describe(table)));
+      absl::StrCat(what, "it is an IPv4 address, which cannot send to a VES's groups (IPv6); ",
+                   Describe(table)));
 }
 
 }  // namespace eoib

@@ -1,5 +1,6 @@
-// Chooses the entry of a RoCE port's GID table that datagrams use as their source: RoCE v2, an IPv6 address, assigned to the
-// port's network device, and preferably link-local. README.md, "RoCE", gives the reasons.
+// Chooses the entry of a RoCE port's GID table that datagrams use as their source: RoCE v2, an IPv6
+// address, assigned to the port's network device, and preferably link-local. README.md, "RoCE",
+// gives the reasons.
 #ifndef EOIB_VSWITCH_FABRIC_ROCE_GID_H_
 #define EOIB_VSWITCH_FABRIC_ROCE_GID_H_
 
@@ -34,9 +35,9 @@ struct RoceGid {
 // Reads the port's GID table. Looks up the addresses of the network devices once.
 absl::StatusOr<std::vector<RoceGid>> ReadRoceGids(const Hca& hca);
 
-// Returns the best index for the port named `port`. While its network device is down and has no IPv6 address, that is the
-// default entry, which becomes valid if the host derives the address from the MAC. kFailedPrecondition, with the table, if no
-// entry fits.
+// Returns the best index for the port named `port`. While its network device is down and has no
+// IPv6 address, that is the default entry, which becomes valid if the host derives the address from
+// the MAC. kFailedPrecondition, with the table, if no entry fits.
 absl::StatusOr<int> ChooseRoceGid(const std::vector<RoceGid>& table, absl::string_view port);
 // Checks `index`, which the operator has chosen.
 absl::Status CheckRoceGid(const std::vector<RoceGid>& table, int index, absl::string_view port);

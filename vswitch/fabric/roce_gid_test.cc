@@ -31,19 +31,25 @@ TEST(ChooseRoceGid, PrefersAnAssignedLinkLocalIpv6Address) {
         Entry(2, "2001:db8::1", kV2, true)},
        0},
       {"mlx5: each in both versions",
-       {Entry(0, "fe80::1", kV1, true), Entry(1, "fe80::1", kV2, true), Entry(2, "::ffff:10.0.0.1", kV1, true),
-        Entry(3, "::ffff:10.0.0.1", kV2, true)},
+       {Entry(0, "fe80::1", kV1, true), Entry(1, "fe80::1", kV2, true),
+        Entry(2, "::ffff:10.0.0.1", kV1, true), Entry(3, "::ffff:10.0.0.1", kV2, true)},
        1},
       {"the link-local address is not made of the MAC",
-       {Entry(0, "fe80::1", kV1, false), Entry(1, "fe80::1", kV2, false), Entry(4, "fe80::77aa", kV1, true),
-        Entry(5, "fe80::77aa", kV2, true)},
+       {Entry(0, "fe80::1", kV1, false), Entry(1, "fe80::1", kV2, false),
+        Entry(4, "fe80::77aa", kV1, true), Entry(5, "fe80::77aa", kV2, true)},
        5},
-      {"link-local before others, though later", {Entry(2, "2001:db8::1", kV2, true), Entry(3, "fe80::1", kV2, true)}, 3},
+      {"link-local before others, though later",
+       {Entry(2, "2001:db8::1", kV2, true), Entry(3, "fe80::1", kV2, true)},
+       3},
       {"an address before a default entry that is none",
        {Entry(0, "fe80::1", kV2, false), Entry(1, "2001:db8::1", kV2, true)},
        1},
-      {"the network device is down", {Entry(0, "fe80::1", kV1, false), Entry(1, "fe80::1", kV2, false)}, 1},
-      {"an HCA without RoCE v2", {Entry(0, "fe80::1", kV1, true), Entry(1, "::ffff:10.0.0.1", kV1, true)}, 0},
+      {"the network device is down",
+       {Entry(0, "fe80::1", kV1, false), Entry(1, "fe80::1", kV2, false)},
+       1},
+      {"an HCA without RoCE v2",
+       {Entry(0, "fe80::1", kV1, true), Entry(1, "::ffff:10.0.0.1", kV1, true)},
+       0},
       {"IPv4 only", {Entry(0, "::ffff:10.0.0.1", kV2, true)}, -1},
       {"no network device", {Entry(0, "fe80::1", kV2, false, 0)}, -1},
       {"empty", {}, -1},
@@ -62,22 +68,26 @@ TEST(ChooseRoceGid, AFailureListsTheTable) {
   const unsigned lo = if_nametoindex("lo");
   const std::vector<RoceGid> table = {Entry(0, "::ffff:10.0.0.1", kV2, true, static_cast<int>(lo)),
                                       Entry(1, "::ffff:10.0.0.2", kV1, true, 9999)};
-  EXPECT_EQ(
-      ChooseRoceGid(table, "rxe0/1").status().message(),
-      "choose a GID of port rxe0/1: none is an IPv6 address (there is GID 0 0000:0000:0000:0000:0000:ffff:0a00:0001, RoCE v2 "
-      "on lo; GID 1 0000:0000:0000:0000:0000:ffff:0a00:0002, RoCE v1 on network device 9999); enable IPv6 on its network "
-      "device");
-  EXPECT_THAT(std::string(ChooseRoceGid({}, "rxe0/1").status().message()), HasSubstr("its table is empty"));
+  EXPECT_EQ(ChooseRoceGid(table, "rxe0/1").status().message(),
+            "choose a GID of port rxe0/1: none is an IPv6 address (there is GID 0 "
+            "0000:0000:0000:0000:0000:ffff:0a00:0001, RoCE v2 on lo; GID 1 "
+            "0000:0000:0000:0000:0000:ffff:0a00:0002, RoCE v1 on network device 9999); enable IPv6 "
+            "on its network device");
+  EXPECT_THAT(std::string(ChooseRoceGid({}, "rxe0/1").status().message()),
+              HasSubstr("its table is empty"));
 }
 
 TEST(CheckRoceGid, AcceptsAnyEntryButIpv4) {
-  const std::vector<RoceGid> table = {Entry(0, "fe80::1", kV1, false), Entry(3, "::ffff:10.0.0.1", kV2, true)};
+  const std::vector<RoceGid> table = {Entry(0, "fe80::1", kV1, false),
+                                      Entry(3, "::ffff:10.0.0.1", kV2, true)};
   EXPECT_TRUE(CheckRoceGid(table, 0, "rxe0/1").ok());
   const absl::Status missing = CheckRoceGid(table, 1, "rxe0/1");
   EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(missing.message()),
-              HasSubstr("use GID 1 of port rxe0/1: there is none at that index; there is GID 0 fe80"));
-  EXPECT_THAT(std::string(CheckRoceGid(table, 3, "rxe0/1").message()), HasSubstr("an IPv4 address, which cannot send to"));
+  EXPECT_THAT(
+      std::string(missing.message()),
+      HasSubstr("use GID 1 of port rxe0/1: there is none at that index; there is GID 0 fe80"));
+  EXPECT_THAT(std::string(CheckRoceGid(table, 3, "rxe0/1").message()),
+              HasSubstr("an IPv4 address, which cannot send to"));
 }
 
 class ReadRoceGidsTest : public testing::Test {
@@ -112,7 +122,8 @@ TEST_F(ReadRoceGidsTest, AFailureSaysWhatWasQueried) {
   hca_.FailNext("query_port", EIO);
   EXPECT_EQ(ReadRoceGids(hca_).status().message(), "query port fake0/1: Input/output error");
   hca_.FailNext("query_gid_ex", EIO);
-  EXPECT_EQ(ReadRoceGids(hca_).status().message(), "query GID 0 of port fake0/1: Input/output error");
+  EXPECT_EQ(ReadRoceGids(hca_).status().message(),
+            "query GID 0 of port fake0/1: Input/output error");
 }
 
 }  // namespace

@@ -1,9 +1,11 @@
-// SaClient: the client of the subnet administrator. Over a MadTransport it joins and leaves multicast groups, queries paths
-// and groups, registers and queries services, and subscribes to reports.
+// SaClient: the client of the subnet administrator. Over a MadTransport it joins and leaves
+// multicast groups, queries paths and groups, registers and queries services, and subscribes to
+// reports.
 //
-// It is asynchronous and single-threaded: requests return at once, and Run() calls the callbacks. Every request gets exactly
-// one answer: the SA's record, the SA's error, or kDeadlineExceeded after the last retry. Requests that are outstanding when
-// the client is destroyed get none. README.md, "SA client", describes retries, tables, reports and the limit on path queries.
+// It is asynchronous and single-threaded: requests return at once, and Run() calls the callbacks.
+// Every request gets exactly one answer: the SA's record, the SA's error, or kDeadlineExceeded
+// after the last retry. Requests that are outstanding when the client is destroyed get none.
+// README.md, "SA client", describes retries, tables, reports and the limit on path queries.
 #ifndef EOIB_VSWITCH_FABRIC_SA_CLIENT_H_
 #define EOIB_VSWITCH_FABRIC_SA_CLIENT_H_
 
@@ -30,6 +32,11 @@
 
 namespace eoib {
 
+// Threads: one, which calls everything. A callback may start requests, so no iterator is held
+// across one. A callback must not destroy the client, because Run goes on after it.
+//
+// Invariants: an outstanding request has a transaction ID of its own, and leaves the table before
+// its callback runs. At most Options::path_queries queries for single paths are outstanding.
 class SaClient {
  public:
   struct Options {
@@ -52,8 +59,8 @@ class SaClient {
   SaClient(const SaClient&) = delete;
   SaClient& operator=(const SaClient&) = delete;
 
-  // SubnAdmSet(MCMemberRecord): joins the group, and creates it if `component_mask` has all components that creation needs.
-  // The answer is the group's record.
+  // SubnAdmSet(MCMemberRecord): joins the group, and creates it if `component_mask` has all
+  // components that creation needs. The answer is the group's record.
   void Join(const McMemberRecord& record, uint64_t component_mask, GroupCallback done);
   // SubnAdmDelete(MCMemberRecord).
   void Leave(const McMemberRecord& record, GroupCallback done);
@@ -61,13 +68,18 @@ class SaClient {
   void QueryGroup(const McMemberRecord& record, uint64_t component_mask, GroupCallback done);
   // SubnAdmGet(PathRecord): one reversible path from `sgid` to `dgid` in the partition of `pkey`.
   void QueryPath(const Gid& sgid, const Gid& dgid, PKey pkey, PathCallback done);
+  // The same for the path through `dlid`, one of the LIDs of the port. kNotFound: the port does not
+  // have this LID.
+  void QueryPathAt(const Gid& sgid, const Gid& dgid, Lid dlid, PKey pkey, PathCallback done);
 
-  // SubnAdmGetTable(PathRecord): one reversible path from `sgid` to each port in the partition of `pkey`.
+  // SubnAdmGetTable(PathRecord): one reversible path from `sgid` to each port in the partition of
+  // `pkey`.
   void QueryPaths(const Gid& sgid, PKey pkey, PathsCallback done);
   // SubnAdmGetTable(MCMemberRecord).
   void QueryGroups(const McMemberRecord& record, uint64_t component_mask, GroupsCallback done);
 
-  // SubnAdmSet(ServiceRecord): registers the service of this port, or renews its lease. Its key is zero.
+  // SubnAdmSet(ServiceRecord): registers the service of this port, or renews its lease. Its key is
+  // zero.
   void RegisterService(const ServiceRecord& record, ServiceCallback done);
   // SubnAdmDelete(ServiceRecord): of the record with this service ID, GID and P_Key.
   void UnregisterService(const ServiceRecord& record, ServiceCallback done);
@@ -100,7 +112,8 @@ class SaClient {
   using Completion = std::function<void()>;
   // The typed end of a request: decodes the answer, or reports a failure.
   struct Handlers {
-    std::function<Completion(const Records&)> take;  // returns null if the records do not answer the request
+    // Returns null if the records do not answer the request.
+    std::function<Completion(const Records&)> take;
     std::function<void(const absl::Status&)> fail;
   };
   struct Request {
@@ -130,11 +143,16 @@ class SaClient {
   static Handlers ForMany(Decoder<Record> decode, std::function<bool(const Record&)> is_wanted,
                           std::function<void(absl::StatusOr<std::vector<Record>>)> done);
 
-  Request GroupRequest(absl::string_view verb, MadMethod method, const McMemberRecord& record, uint64_t component_mask) const;
-  void StartGroupRequest(absl::string_view verb, MadMethod method, const McMemberRecord& record, uint64_t component_mask,
-                         GroupCallback done);
-  Request PathRequest(std::string what, MadMethod method, const PathRecord& record, uint64_t component_mask) const;
-  static Request ServiceRequest(std::string what, MadMethod method, const ServiceRecord& record, uint64_t component_mask);
+  Request GroupRequest(absl::string_view verb, MadMethod method, const McMemberRecord& record,
+                       uint64_t component_mask) const;
+  void StartGroupRequest(absl::string_view verb, MadMethod method, const McMemberRecord& record,
+                         uint64_t component_mask, GroupCallback done);
+  void StartPathRequest(std::string what, const PathRecord& record, uint64_t component_mask,
+                        PathCallback done);
+  Request PathRequest(std::string what, MadMethod method, const PathRecord& record,
+                      uint64_t component_mask) const;
+  static Request ServiceRequest(std::string what, MadMethod method, const ServiceRecord& record,
+                                uint64_t component_mask);
   void Inform(SmTrap trap, bool subscribe, SubscriptionCallback done);
   uint64_t NewTid();
   void Start(Request request);

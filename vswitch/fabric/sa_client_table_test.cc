@@ -28,11 +28,13 @@ PathRecord PathTo(uint64_t guid) {
 class SaClientTableTest : public SaClientTest {
  protected:
   void AskPaths() {
-    client_.QueryPaths(kSgid, PKey(0x8001),
-                       [this](absl::StatusOr<std::vector<PathRecord>> table) { tables_.push_back(std::move(table)); });
+    client_.QueryPaths(kSgid, PKey(0x8001), [this](absl::StatusOr<std::vector<PathRecord>> table) {
+      tables_.push_back(std::move(table));
+    });
   }
   // The answer to request number `i`.
-  std::vector<uint8_t> Table(size_t i, const std::vector<PathRecord>& records, size_t stride = kPathStride) const {
+  std::vector<uint8_t> Table(size_t i, const std::vector<PathRecord>& records,
+                             size_t stride = kPathStride) const {
     std::vector<uint8_t> table(records.size() * kPathStride);
     for (size_t at = 0; at < records.size(); ++at) {
       EncodePathRecord(records[at], absl::MakeSpan(table).subspan(at * kPathStride));
@@ -49,7 +51,8 @@ class SaClientTableTest : public SaClientTest {
 TEST_F(SaClientTableTest, ATableArrivesAsOneMad) {
   AskPaths();
   EXPECT_EQ(mads_.header(0).method, MadMethod::kGetTable);
-  EXPECT_EQ(mads_.header(0).component_mask, path::kSgid | path::kReversible | path::kNumbPath | path::kPKey);
+  EXPECT_EQ(mads_.header(0).component_mask,
+            path::kSgid | path::kReversible | path::kNumbPath | path::kPKey);
   std::vector<PathRecord> records;
   for (uint64_t guid = 2; guid < 9; ++guid) records.push_back(PathTo(guid));
   records[3].sgid = kDgid;  // not what we asked for
@@ -97,7 +100,8 @@ TEST_F(SaClientTableTest, ATableIsRequestedAgainAfterTwoSecondsAtTheEarliest) {
     EXPECT_EQ(mads_.sent.size(), static_cast<size_t>(attempt));
     Advance(absl::Seconds(2));
   }
-  EXPECT_EQ(client_.NextDeadline(), clock_.Now() + absl::Seconds(4)) << "the last of 250, 500, 1000, 2000 and 4000 ms";
+  EXPECT_EQ(client_.NextDeadline(), clock_.Now() + absl::Seconds(4))
+      << "the last of 250, 500, 1000, 2000 and 4000 ms";
   Arrive(Table(4, {PathTo(2)}));
   EXPECT_EQ(tables_.size(), 1u);
 }
@@ -122,7 +126,8 @@ TEST_F(SaClientTableTest, RecordsCloserThanTheirSizeAreAnError) {
 
 TEST_F(SaClientTableTest, ATableOfGroupsIsAccepted) {
   std::vector<McMemberRecord> groups;
-  client_.QueryGroups(Group(), mcm::kPKey, [&](absl::StatusOr<std::vector<McMemberRecord>> table) { groups = *table; });
+  client_.QueryGroups(Group(), mcm::kPKey,
+                      [&](absl::StatusOr<std::vector<McMemberRecord>> table) { groups = *table; });
   SaHeader header = mads_.header(0);
   EXPECT_EQ(header.component_mask, mcm::kPKey);
   header.method = MadMethod::kGetTableResp;
@@ -136,7 +141,8 @@ TEST_F(SaClientTableTest, ATableOfGroupsIsAccepted) {
 TEST_F(SaClientTableTest, ATableOfServicesIsAccepted) {
   constexpr uint64_t kId = 0x0265'6f69'6200'8001;
   std::vector<ServiceRecord> services;
-  client_.QueryServices(kId, [&](absl::StatusOr<std::vector<ServiceRecord>> table) { services = *table; });
+  client_.QueryServices(
+      kId, [&](absl::StatusOr<std::vector<ServiceRecord>> table) { services = *table; });
   SaHeader header = mads_.header(0);
   EXPECT_EQ(header.method, MadMethod::kGetTable);
   EXPECT_EQ(header.component_mask, service::kId);
@@ -167,7 +173,8 @@ class SaClientReportTest : public SaClientTest {
   }
   static Mad ReportMad(uint64_t tid, const Notice& notice) {
     Mad mad;
-    EncodeSaHeader({.method = MadMethod::kReport, .tid = tid, .attribute = SaAttribute::kNotice}, &mad);
+    EncodeSaHeader({.method = MadMethod::kReport, .tid = tid, .attribute = SaAttribute::kNotice},
+                   &mad);
     EncodeNotice(notice, SaRecord(&mad));
     return mad;
   }
@@ -177,8 +184,10 @@ class SaClientReportTest : public SaClientTest {
 
 TEST_F(SaClientReportTest, SubscribesToOneTrapOfAllPorts) {
   std::vector<absl::StatusOr<InformInfo>> answers;
-  client_.Subscribe(SmTrap::kGidInService, [&](absl::StatusOr<InformInfo> answer) { answers.push_back(answer); });
-  client_.Unsubscribe(SmTrap::kGroupDeleted, [&](absl::StatusOr<InformInfo> answer) { answers.push_back(answer); });
+  client_.Subscribe(SmTrap::kGidInService,
+                    [&](absl::StatusOr<InformInfo> answer) { answers.push_back(answer); });
+  client_.Unsubscribe(SmTrap::kGroupDeleted,
+                      [&](absl::StatusOr<InformInfo> answer) { answers.push_back(answer); });
   EXPECT_EQ(mads_.header(0).method, MadMethod::kSet);
   EXPECT_EQ(mads_.header(0).attribute, SaAttribute::kInformInfo);
   InformInfo asked = *DecodeInformInfo(SaRecord(mads_.sent[0]));
@@ -200,7 +209,8 @@ TEST_F(SaClientReportTest, SubscribesToOneTrapOfAllPorts) {
   refusal.status = static_cast<uint16_t>(SaStatus::kRequestInvalid);
   EncodeSaHeader(refusal, &answer);
   Arrive(answer);
-  EXPECT_THAT(std::string(answers.at(1).status().message()), HasSubstr("unsubscribe from trap 67: "));
+  EXPECT_THAT(std::string(answers.at(1).status().message()),
+              HasSubstr("unsubscribe from trap 67: "));
 }
 
 TEST_F(SaClientReportTest, AReportIsAcknowledgedAndDelivered) {

@@ -26,7 +26,8 @@ TEST_F(SaClientTest, RequestsHaveTheRightMethodAndMask) {
   EXPECT_EQ(mads_.header(2).component_mask, mcm::kMgid);
   EXPECT_EQ(mads_.header(3).method, MadMethod::kGet);
   EXPECT_EQ(mads_.header(3).attribute, SaAttribute::kPathRecord);
-  EXPECT_EQ(mads_.header(3).component_mask, path::kDgid | path::kSgid | path::kReversible | path::kNumbPath | path::kPKey);
+  EXPECT_EQ(mads_.header(3).component_mask,
+            path::kDgid | path::kSgid | path::kReversible | path::kNumbPath | path::kPKey);
   const PathRecord asked = *DecodePathRecord(SaRecord(mads_.sent[3]));
   EXPECT_EQ(asked.dgid, kDgid);
   EXPECT_EQ(asked.sgid, kSgid);
@@ -45,7 +46,9 @@ TEST_F(SaClientTest, AServiceIsRegisteredAndUnregistered) {
   record.name = "eoib";
   record.data[5] = 5;
   std::vector<absl::StatusOr<ServiceRecord>> answers;
-  const auto remember = [&](absl::StatusOr<ServiceRecord> answer) { answers.push_back(std::move(answer)); };
+  const auto remember = [&](absl::StatusOr<ServiceRecord> answer) {
+    answers.push_back(std::move(answer));
+  };
   const auto answer = [this](size_t i, MadMethod method, const ServiceRecord& record) {
     SaHeader header = mads_.header(i);
     header.method = method;
@@ -57,7 +60,8 @@ TEST_F(SaClientTest, AServiceIsRegisteredAndUnregistered) {
   client_.RegisterService(record, remember);
   EXPECT_EQ(mads_.header(0).method, MadMethod::kSet);
   EXPECT_EQ(mads_.header(0).attribute, SaAttribute::kServiceRecord);
-  EXPECT_EQ(mads_.header(0).component_mask, 0x1f'ffff'ffd7u) << "all but the reserved component and the key";
+  EXPECT_EQ(mads_.header(0).component_mask, 0x1f'ffff'ffd7u)
+      << "all but the reserved component and the key";
   EXPECT_EQ(*DecodeServiceRecord(SaRecord(mads_.sent[0])), record);
   ServiceRecord other = record;
   other.gid = kDgid;
@@ -100,13 +104,15 @@ TEST_F(SaClientTest, ARetryHasTheSameBytesAtDoublingIntervals) {
   for (int ms = 0; ms < 10'000; ++ms) {
     const size_t before = mads_.sent.size();
     Advance(absl::Milliseconds(1));
-    if (mads_.sent.size() != before) sent_at.push_back((clock_.Now() - start) / absl::Milliseconds(1));
+    if (mads_.sent.size() != before)
+      sent_at.push_back((clock_.Now() - start) / absl::Milliseconds(1));
   }
   EXPECT_THAT(sent_at, ElementsAre(250, 750, 1750, 3750));
   for (const Mad& mad : mads_.sent) EXPECT_EQ(mad, mads_.sent[0]) << "transaction ID and all";
   ASSERT_EQ(groups_.size(), 1u) << "once";
   EXPECT_EQ(groups_[0].status().code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_EQ(groups_[0].status().message(), "join " + kMgid.ToString() + ": no answer from the subnet administrator");
+  EXPECT_EQ(groups_[0].status().message(),
+            "join " + kMgid.ToString() + ": no answer from the subnet administrator");
 }
 
 TEST_F(SaClientTest, NextDeadlineIsWhenRunHasWork) {
@@ -153,7 +159,8 @@ TEST_F(SaClientTest, AFailedSendIsRetried) {
   mads_.refuse = absl::UnavailableError("no subnet manager");
   for (int i = 0; i < 5; ++i) Advance(absl::Seconds(10));
   ASSERT_EQ(paths_.size(), 1u);
-  EXPECT_THAT(paths_[0].status().message(), HasSubstr("no answer from the subnet administrator: no subnet manager"));
+  EXPECT_THAT(paths_[0].status().message(),
+              HasSubstr("no answer from the subnet administrator: no subnet manager"));
 }
 
 TEST_F(SaClientTest, ErrorsOfTheAdministratorReachTheCaller) {
@@ -182,8 +189,9 @@ TEST_F(SaClientTest, ErrorsOfTheAdministratorReachTheCaller) {
     Arrive(mad);
     ASSERT_EQ(groups_.size(), 1u);
     EXPECT_EQ(groups_[0].status().code(), row.code);
-    EXPECT_EQ(groups_[0].status().message(),
-              "join " + kMgid.ToString() + ": the subnet administrator answers " + SaStatusName(row.status));
+    EXPECT_EQ(groups_[0].status().message(), "join " + kMgid.ToString() +
+                                                 ": the subnet administrator answers " +
+                                                 SaStatusName(row.status));
   }
   EXPECT_EQ(client_.NextDeadline(), absl::InfiniteFuture()) << "an error is an answer";
 }
@@ -198,7 +206,8 @@ TEST_F(SaClientTest, BusyIsNoAnswer) {
   EXPECT_EQ(mads_.sent.size(), 2u);
 }
 
-// A MAD that does not answer a request is counted and changes nothing: the right answer is still accepted.
+// A MAD that does not answer a request is counted and changes nothing: the right answer is still
+// accepted.
 TEST_F(SaClientTest, OtherMadsAreIgnored) {
   struct Row {
     const char* description;
@@ -215,17 +224,22 @@ TEST_F(SaClientTest, OtherMadsAreIgnored) {
   const Row rows[] = {
       {"unknown transaction ID", group([](SaHeader* h, McMemberRecord*) { h->tid += 100; })},
       {"transaction ID 0", group([](SaHeader* h, McMemberRecord*) { h->tid = 0; })},
-      {"the other request's transaction ID", group([](SaHeader* h, McMemberRecord*) { h->tid += 1; })},
-      {"another attribute", group([](SaHeader* h, McMemberRecord*) { h->attribute = SaAttribute::kInformInfo; })},
+      {"the other request's transaction ID",
+       group([](SaHeader* h, McMemberRecord*) { h->tid += 1; })},
+      {"another attribute",
+       group([](SaHeader* h, McMemberRecord*) { h->attribute = SaAttribute::kInformInfo; })},
       {"another attribute and an error", group([](SaHeader* h, McMemberRecord*) {
          h->attribute = SaAttribute::kPathRecord;
          h->status = 0x0300;
        })},
-      {"our own request, reflected", group([](SaHeader* h, McMemberRecord*) { h->method = MadMethod::kSet; })},
-      {"the response to a deletion", group([](SaHeader* h, McMemberRecord*) { h->method = MadMethod::kDeleteResp; })},
+      {"our own request, reflected",
+       group([](SaHeader* h, McMemberRecord*) { h->method = MadMethod::kSet; })},
+      {"the response to a deletion",
+       group([](SaHeader* h, McMemberRecord*) { h->method = MadMethod::kDeleteResp; })},
       {"a report", group([](SaHeader* h, McMemberRecord*) { h->method = MadMethod::kReport; })},
-      {"another group",
-       group([](SaHeader*, McMemberRecord* r) { r->mgid = Mgid(Gid::FromPrefixAndGuid(0xff12'e01b'8002'ffff, Guid(1))); })},
+      {"another group", group([](SaHeader*, McMemberRecord* r) {
+         r->mgid = Mgid(Gid::FromPrefixAndGuid(0xff12'e01b'8002'ffff, Guid(1)));
+       })},
       {"a unicast GID for a group",
        [](const SaClientTest& t) {
          Mad mad = GroupMad(t.ResponseHeader(0), Group());
@@ -235,8 +249,10 @@ TEST_F(SaClientTest, OtherMadsAreIgnored) {
          }
          return mad;
        }},
-      {"another path", [](const SaClientTest& t) { return PathMad(t.ResponseHeader(1), kSgid, kDgid); }},
-      {"a path from elsewhere", [](const SaClientTest& t) { return PathMad(t.ResponseHeader(1), kDgid, kDgid); }},
+      {"another path",
+       [](const SaClientTest& t) { return PathMad(t.ResponseHeader(1), kSgid, kDgid); }},
+      {"a path from elsewhere",
+       [](const SaClientTest& t) { return PathMad(t.ResponseHeader(1), kDgid, kDgid); }},
       {"zeros", [](const SaClientTest&) { return Mad{}; }},
       {"ones",
        [](const SaClientTest&) {
@@ -304,7 +320,8 @@ TEST_F(SaClientTest, ACallbackOfATimeoutMayStartARequest) {
     client.Join(Group(), kJoinMask, [&](absl::StatusOr<McMemberRecord> record) {
       EXPECT_FALSE(record.ok());
       ++failures;
-      for (int k = 0; k < 50; ++k) client.Join(Group(), kJoinMask, [&](absl::StatusOr<McMemberRecord>) { ++failures; });
+      for (int k = 0; k < 50; ++k)
+        client.Join(Group(), kJoinMask, [&](absl::StatusOr<McMemberRecord>) { ++failures; });
     });
   }
   clock_.Advance(absl::Seconds(1));
@@ -336,15 +353,45 @@ TEST_F(SaClientTest, RunHandlesABoundedNumberOfMads) {
   EXPECT_EQ(mads_.sent.size(), 2u);
 }
 
+// ---- Paths through a certain LID.
+
+TEST_F(SaClientTest, QueriesAPathThroughALid) {
+  const Gid dgid = Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(100));
+  absl::StatusOr<PathRecord> path;
+  client_.QueryPathAt(kSgid, dgid, Lid(7), PKey(0x8001),
+                      [&path](absl::StatusOr<PathRecord> answer) { path = answer; });
+  ASSERT_EQ(mads_.sent.size(), 1u);
+  EXPECT_EQ(mads_.header(0).component_mask, path::kDgid | path::kDlid | path::kSgid |
+                                                path::kReversible | path::kNumbPath | path::kPKey);
+  const PathRecord asked = *DecodePathRecord(SaRecord(mads_.sent[0]));
+  EXPECT_EQ(asked.dgid, dgid);
+  EXPECT_EQ(asked.dlid, Lid(7));
+  for (const Lid lid : {Lid(8), Lid(7)}) {
+    EXPECT_FALSE(path.ok()) << "a path through another LID is no answer";
+    Mad answer = mads_.sent[0];
+    EncodeSaHeader(ResponseHeader(0), &answer);
+    PathRecord record = asked;
+    record.dlid = lid;
+    EncodePathRecord(record, SaRecord(&answer));
+    mads_.arriving.emplace_back(answer.begin(), answer.end());
+    client_.Run();
+  }
+  ASSERT_TRUE(path.ok());
+  EXPECT_EQ(path->dlid, Lid(7));
+}
+
 // ---- Path queries in bulk.
 
 // An attacker can invent new peers by the thousand.
 TEST_F(SaClientTest, AFloodOfNewPeersWaitsInOrder) {
   SaClient client(&mads_, &clock_, {.attempts = 1, .path_queries = 3});
   std::vector<int> answered;
-  const auto dgid = [](int i) { return Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(100 + static_cast<uint64_t>(i))); };
+  const auto dgid = [](int i) {
+    return Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(100 + static_cast<uint64_t>(i)));
+  };
   for (int i = 0; i < 10; ++i) {
-    client.QueryPath(kSgid, dgid(i), PKey(0x8001), [&answered, i](absl::StatusOr<PathRecord>) { answered.push_back(i); });
+    client.QueryPath(kSgid, dgid(i), PKey(0x8001),
+                     [&answered, i](absl::StatusOr<PathRecord>) { answered.push_back(i); });
   }
   EXPECT_EQ(mads_.sent.size(), 3u);
   client.Join(Group(), kJoinMask, Remember());

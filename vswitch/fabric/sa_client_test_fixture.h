@@ -61,14 +61,16 @@ class SaClientTest : public testing::Test {
     return [this](absl::StatusOr<McMemberRecord> record) { groups_.push_back(std::move(record)); };
   }
   void Path(const Gid& dgid = kDgid) {
-    client_.QueryPath(kSgid, dgid, PKey(0x8001),
-                      [this](absl::StatusOr<PathRecord> record) { paths_.push_back(std::move(record)); });
+    client_.QueryPath(kSgid, dgid, PKey(0x8001), [this](absl::StatusOr<PathRecord> record) {
+      paths_.push_back(std::move(record));
+    });
   }
 
   // The header of a response to request number `i`.
   SaHeader ResponseHeader(size_t i) const {
     SaHeader header = mads_.header(i);
-    header.method = header.method == MadMethod::kDelete ? MadMethod::kDeleteResp : MadMethod::kGetResp;
+    header.method =
+        header.method == MadMethod::kDelete ? MadMethod::kDeleteResp : MadMethod::kGetResp;
     return header;
   }
   static Mad GroupMad(const SaHeader& header, const McMemberRecord& record) {

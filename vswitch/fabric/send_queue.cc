@@ -7,7 +7,8 @@
 
 namespace eoib {
 
-SendQueue::SendQueue(BufferPool* pool, AddressHandles* handles, const UdEndpoint* endpoint, size_t depth)
+SendQueue::SendQueue(BufferPool* pool, AddressHandles* handles, const UdEndpoint* endpoint,
+                     size_t depth)
     : pool_(pool),
       handles_(handles),
       endpoint_(endpoint),
@@ -58,7 +59,8 @@ inline void SendQueue::Prepare(const SendRequest& request, uint32_t qkey) {
 }
 
 DropReason SendQueue::Add(absl::Span<const SendRequest> train, uint32_t qkey) {
-  if (ABSL_PREDICT_FALSE(in_flight() + prepared_ + train.size() > depth_)) return DropReason::kSendQueueFull;
+  if (ABSL_PREDICT_FALSE(in_flight() + prepared_ + train.size() > depth_))
+    return DropReason::kSendQueueFull;
   if (!Acquire(train.front().ah)) return DropReason::kUnresolved;
   for (const SendRequest& request : train) Prepare(request, qkey);
   return DropReason::kNone;
@@ -86,7 +88,8 @@ size_t SendQueue::Post(ibv_qp* qp, int* error) {
   return posted;
 }
 
-// Gives back the handles of the requests from `posted` on. A handle that one before holds together with them is left to it.
+// Gives back the handles of the requests from `posted` on. A handle that one before holds together
+// with them is left to it.
 void SendQueue::Withdraw(size_t posted) {
   bool shared = posted != 0 && at(tail_ + posted - 1).ah.IsNone();
   for (size_t i = posted; i < prepared_; ++i) {

@@ -1,8 +1,10 @@
-// SendQueue: the send queue of an endpoint: the chain of work requests that is being built, and the sends in flight.
+// SendQueue: the send queue of an endpoint: the chain of work requests that is being built, and the
+// sends in flight.
 //
-// Only the last request of a chain asks for a completion. It stands for those before it too, because a send queue completes in
-// order; a failed request completes in any case. Neighbours with the same address handle hold it together, until the last of
-// them has completed. Small payloads go inline: the HCA copies them when they are posted.
+// Only the last request of a chain asks for a completion. It stands for those before it too,
+// because a send queue completes in order; a failed request completes in any case. Neighbours with
+// the same address handle hold it together, until the last of them has completed. Small payloads go
+// inline: the HCA copies them when they are posted.
 //
 // Thread: the worker that owns the endpoint.
 #ifndef EOIB_VSWITCH_FABRIC_SEND_QUEUE_H_
@@ -29,8 +31,8 @@ struct SendRequest {
   uint32_t length = 0;
   AhIndex ah = AhIndex::None();
   Qpn qpn;  // Qpn::kMulticast for a group
-  // The requests of one frame follow each other (a train) and have the same `ah`. The number of those that are left of it,
-  // with this one.
+  // The requests of one frame follow each other (a train) and have the same `ah`. The number of
+  // those that are left of it, with this one.
   uint8_t train = 1;
 };
 
@@ -46,10 +48,12 @@ class SendQueue {
   // The largest payload that the QP takes inline.
   void set_inline_limit(uint32_t bytes) { inline_limit_ = bytes; }
 
-  // Adds a train to the chain. kSendQueueFull without room for all of it; kUnresolved without such a handle.
+  // Adds a train to the chain. kSendQueueFull without room for all of it; kUnresolved without such
+  // a handle.
   DropReason Add(absl::Span<const SendRequest> train, uint32_t qkey);
-  // Posts the chain, and begins a new one. Returns how many requests were posted; the buffers of the others stay the batch's,
-  // and *error says why. Those before a refused one complete with the next chain.
+  // Posts the chain, and begins a new one. Returns how many requests were posted; the buffers of
+  // the others stay the batch's, and *error says why. Those before a refused one complete with the
+  // next chain.
   size_t Post(ibv_qp* qp, int* error);
 
   // What a completion says: how many trains it completed, and how many of them failed.

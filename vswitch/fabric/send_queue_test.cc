@@ -83,7 +83,8 @@ TEST_F(SendQueueTest, NeighboursHoldTheirHandleUntilTheLastHasCompleted) {
   EXPECT_EQ(handles_->Reap(), 0u);
 }
 
-// For each number of requests that the HCA takes: those before the refused ones hold what they need, and no more.
+// For each number of requests that the HCA takes: those before the refused ones hold what they
+// need, and no more.
 TEST_F(SendQueueTest, RefusedRequestsGiveTheirHandlesBack) {
   const AhIndex other = *handles_->Get({kSgid, 6, Sl(0)}, {});
   for (int room = 0; room < 6; ++room) {
@@ -92,7 +93,8 @@ TEST_F(SendQueueTest, RefusedRequestsGiveTheirHandlesBack) {
     requests[2].ah = requests[3].ah = other;
     hca_.post_room = room;
     EXPECT_EQ(Send(requests), static_cast<size_t>(room));
-    for (size_t i = static_cast<size_t>(room); i < requests.size(); ++i) pool_->Free(requests[i].buffer);
+    for (size_t i = static_cast<size_t>(room); i < requests.size(); ++i)
+      pool_->Free(requests[i].buffer);
     EXPECT_EQ(endpoint_->sends_in_flight(), static_cast<size_t>(room));
     hca_.post_room = -1;
     EXPECT_EQ(Send(Requests(1)), 1u);

@@ -40,11 +40,14 @@ UdEndpoint::UdEndpoint(Hca* hca, BufferPool* pool, AddressHandles* handles, cons
       receive_wrs_(kReceiveBatch),
       receive_sges_(kReceiveBatch) {}
 
-absl::StatusOr<std::unique_ptr<UdEndpoint>> UdEndpoint::Create(Hca* hca, ibv_pd* pd, BufferPool* pool, AddressHandles* handles,
+absl::StatusOr<std::unique_ptr<UdEndpoint>> UdEndpoint::Create(Hca* hca, ibv_pd* pd,
+                                                               BufferPool* pool,
+                                                               AddressHandles* handles,
                                                                const Options& options) {
   if (options.receive_depth <= 0 || options.send_depth <= 0) {
-    return absl::InvalidArgumentError(absl::StrCat("create a QP on ", hca->name(), ": receive depth ", options.receive_depth,
-                                                   " and send depth ", options.send_depth, " must be positive"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("create a QP on ", hca->name(), ": receive depth ", options.receive_depth,
+                     " and send depth ", options.send_depth, " must be positive"));
   }
   std::unique_ptr<UdEndpoint> endpoint(new UdEndpoint(hca, pool, handles, options));
   if (absl::Status status = endpoint->CreateQueues(pd); !status.ok()) return status;
@@ -58,18 +61,22 @@ absl::Status UdEndpoint::CreateQueues(ibv_pd* pd) {
   if (!port.ok()) return port.status();
   ethernet_ = port->link_layer == IBV_LINK_LAYER_ETHERNET;
   ibv_device_attr device = {};
-  verifies_checksums_ =
-      verbs.query_device(hca_->context(), &device) == 0 && (device.device_cap_flags & IBV_DEVICE_UD_IP_CSUM) != 0;
+  verifies_checksums_ = verbs.query_device(hca_->context(), &device) == 0 &&
+                        (device.device_cap_flags & IBV_DEVICE_UD_IP_CSUM) != 0;
   channel_ = verbs.create_comp_channel(hca_->context());
   if (channel_ == nullptr) return Failed(errno, "create a completion channel");
   const int flags = fcntl(channel_->fd, F_GETFL);
   if (flags < 0 || fcntl(channel_->fd, F_SETFL, flags | O_NONBLOCK) < 0) {
     return Failed(errno, "make a completion channel non-blocking");
   }
-  receive_cq_ = verbs.create_cq(hca_->context(), static_cast<int>(receive_depth_), nullptr, channel_, 0);
-  if (receive_cq_ == nullptr) return FailedToMake(errno, absl::StrCat("create a completion queue of ", receive_depth_));
-  send_cq_ = verbs.create_cq(hca_->context(), static_cast<int>(sends_.depth()), nullptr, channel_, 0);
-  if (send_cq_ == nullptr) return FailedToMake(errno, absl::StrCat("create a completion queue of ", sends_.depth()));
+  receive_cq_ =
+      verbs.create_cq(hca_->context(), static_cast<int>(receive_depth_), nullptr, channel_, 0);
+  if (receive_cq_ == nullptr)
+    return FailedToMake(errno, absl::StrCat("create a completion queue of ", receive_depth_));
+  send_cq_ =
+      verbs.create_cq(hca_->context(), static_cast<int>(sends_.depth()), nullptr, channel_, 0);
+  if (send_cq_ == nullptr)
+    return FailedToMake(errno, absl::StrCat("create a completion queue of ", sends_.depth()));
 
   ibv_qp_init_attr init = {};
   init.send_cq = send_cq_;
@@ -81,12 +88,14 @@ absl::Status UdEndpoint::CreateQueues(ibv_pd* pd) {
   init.cap.max_inline_data = kInline;
   init.qp_type = IBV_QPT_UD;
   qp_ = verbs.create_qp(pd, &init);
-  if (qp_ == nullptr && errno == EINVAL) {  // the HCA sends so much inline with fewer requests only, or nothing at all
+  // The HCA sends so much inline with fewer requests only, or nothing at all.
+  if (qp_ == nullptr && errno == EINVAL) {
     init.cap.max_inline_data = 0;
     qp_ = verbs.create_qp(pd, &init);
   }
   if (qp_ == nullptr) {
-    return FailedToMake(errno, absl::StrFormat("create a UD QP of %d sends and %d receives", sends_.depth(), receive_depth_));
+    return FailedToMake(errno, absl::StrFormat("create a UD QP of %d sends and %d receives",
+                                               sends_.depth(), receive_depth_));
   }
   if (capture_ != nullptr) capture_->Created(qpn());
   sends_.set_inline_limit(std::min(init.cap.max_inline_data, kInline));
@@ -101,7 +110,8 @@ absl::Status UdEndpoint::BringUp(const Options& options) {
   attr.pkey_index = options.pkey_index;
   attr.port_num = hca_->port();
   attr.qkey = options.qkey.value();
-  absl::Status status = ModifyQp(&attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, " to INIT");
+  absl::Status status =
+      ModifyQp(&attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, " to INIT");
   if (!status.ok()) return status;
   attr = {};
   attr.qp_state = IBV_QPS_RTR;
@@ -114,8 +124,10 @@ absl::Status UdEndpoint::BringUp(const Options& options) {
 absl::Status UdEndpoint::ModifyQp(ibv_qp_attr* attr, int mask, absl::string_view what) {
   const int error = hca_->verbs().modify_qp(qp_, attr, mask);
   if (error == 0) return absl::OkStatus();
-  const std::string advice = (mask & IBV_QP_QKEY) != 0 ? ControlledQKeyAdvice(error, QKey(attr->qkey)) : "";
-  return ErrnoWithAdvice(error, absl::StrCat("modify QP ", qpn().ToString(), what, " on ", hca_->name()), advice);
+  const std::string advice =
+      (mask & IBV_QP_QKEY) != 0 ? ControlledQKeyAdvice(error, QKey(attr->qkey)) : "";
+  return ErrnoWithAdvice(
+      error, absl::StrCat("modify QP ", qpn().ToString(), what, " on ", hca_->name()), advice);
 }
 
 absl::Status UdEndpoint::Failed(int error, absl::string_view what) const {
@@ -124,16 +136,21 @@ absl::Status UdEndpoint::Failed(int error, absl::string_view what) const {
 
 // Like Failed, for a verb that pins memory.
 absl::Status UdEndpoint::FailedToMake(int error, absl::string_view what) const {
-  return ErrnoWithAdvice(error, absl::StrCat(what, " on ", hca_->name()), LockedMemoryAdvice(error));
+  return ErrnoWithAdvice(error, absl::StrCat(what, " on ", hca_->name()),
+                         LockedMemoryAdvice(error));
 }
 
-// If the device is gone, the destroy verbs fail with EIO, but libibverbs still frees its own objects.
+// If the device is gone, the destroy verbs fail with EIO, but libibverbs still frees its own
+// objects.
 UdEndpoint::~UdEndpoint() {
   const VerbsTable& verbs = hca_->verbs();
   if (qp_ != nullptr) {
-    if (capture_ != nullptr) capture_->Destroyed(qpn());       // first: another endpoint may get the QPN
-    groups_.reset();                                           // a QP that is attached to a group cannot be destroyed
-    [[maybe_unused]] const int error = verbs.destroy_qp(qp_);  // the HCA touches no buffer after this
+    // First: another endpoint may get the QPN.
+    if (capture_ != nullptr) capture_->Destroyed(qpn());
+    // A QP that is attached to a group cannot be destroyed.
+    groups_.reset();
+    // The HCA touches no buffer after this.
+    [[maybe_unused]] const int error = verbs.destroy_qp(qp_);
     EOIB_DCHECK(error != EBUSY);
   }
   if (send_cq_ != nullptr) verbs.destroy_cq(send_cq_);
@@ -141,7 +158,8 @@ UdEndpoint::~UdEndpoint() {
   if (channel_ != nullptr) verbs.destroy_comp_channel(channel_);
   for (uint32_t i = 0; i < pool_->size(); ++i) {
     const BufferId buffer(i);
-    if (pool_->IsHeldBy(this, buffer) && pool_->StateOf(buffer) == BufferPool::State::kPosted) pool_->Free(buffer);
+    if (pool_->IsHeldBy(this, buffer) && pool_->StateOf(buffer) == BufferPool::State::kPosted)
+      pool_->Free(buffer);
   }
 }
 
@@ -149,7 +167,8 @@ Qpn UdEndpoint::qpn() const { return Qpn(qp_->qp_num); }
 
 bool UdEndpoint::IsLostBy(const ibv_async_event& event) const {
   if (event.event_type == IBV_EVENT_QP_FATAL) return event.element.qp == qp_;
-  return event.event_type == IBV_EVENT_CQ_ERR && (event.element.cq == receive_cq_ || event.element.cq == send_cq_);
+  return event.event_type == IBV_EVENT_CQ_ERR &&
+         (event.element.cq == receive_cq_ || event.element.cq == send_cq_);
 }
 
 int UdEndpoint::event_fd() const { return channel_->fd; }
@@ -160,7 +179,8 @@ size_t UdEndpoint::Receive(absl::Span<Datagram> out) {
     ibv_wc wcs[kPollBatch];
     const int wanted = static_cast<int>(std::min<size_t>(kPollBatch, out.size() - received));
     const int polled = ibv_poll_cq(receive_cq_, wanted, wcs);
-    if (ABSL_PREDICT_FALSE(Captures()) && polled > 0) CaptureReceived({wcs, static_cast<size_t>(polled)});
+    if (ABSL_PREDICT_FALSE(Captures()) && polled > 0)
+      CaptureReceived({wcs, static_cast<size_t>(polled)});
     for (int i = 0; i < polled; ++i) received += TakeReceive(wcs[i], &out[received]);
     if (polled < 0) SetFailed();
     if (polled < wanted) break;
@@ -169,7 +189,8 @@ size_t UdEndpoint::Receive(absl::Span<Datagram> out) {
   return received;
 }
 
-// Costs one system call for a batch with a failed receive, and none once the QP is known to be in ERR.
+// Costs one system call for a batch with a failed receive, and none once the QP is known to be in
+// ERR.
 void UdEndpoint::CheckFailedReceives() {
   receive_failed_ = false;
   if (failed()) return;
@@ -185,7 +206,8 @@ bool UdEndpoint::QueryState(ibv_qp_state* state) {
   return true;
 }
 
-// Fills *out from a completion. Returns false for a receive that the QP flushed in ERR: no datagram arrived.
+// Fills *out from a completion. Returns false for a receive that the QP flushed in ERR: no datagram
+// arrived.
 bool UdEndpoint::TakeReceive(const ibv_wc& wc, Datagram* out) {
   const BufferId buffer(static_cast<uint32_t>(wc.wr_id));
   EOIB_DCHECK(pool_->IsHeldBy(this, buffer));
@@ -201,7 +223,8 @@ bool UdEndpoint::TakeReceive(const ibv_wc& wc, Datagram* out) {
   out->buffer = buffer;
   out->ok = wc.status == IBV_WC_SUCCESS && wc.byte_len >= kGrhSize;
   if (!out->ok) return true;
-  out->length = wc.byte_len - kGrhSize;  // the GRH's 40 bytes count, used or not (IBA 1.4 §11.4.1.2)
+  // The GRH's 40 bytes count, used or not (IBA 1.4 §11.4.1.2)
+  out->length = wc.byte_len - kGrhSize;
   out->has_grh = (wc.wc_flags & IBV_WC_GRH) != 0;
   out->checksums_ok = verifies_checksums_ && (wc.wc_flags & IBV_WC_IP_CSUM_OK) != 0;
   if (out->has_grh) {
@@ -241,7 +264,8 @@ size_t UdEndpoint::PrepareReceives() {
     if (buffer.IsNone()) break;
     ibv_sge& sge = receive_sges_[count];
     sge.addr = reinterpret_cast<uintptr_t>(pool_->Grh(buffer));
-    sge.length = static_cast<uint32_t>(BufferPool::kFrameOffset - BufferPool::kGrhOffset + pool_->frame_capacity());
+    sge.length = static_cast<uint32_t>(BufferPool::kFrameOffset - BufferPool::kGrhOffset +
+                                       pool_->frame_capacity());
     sge.lkey = pool_->lkey();
     receive_wrs_[count] = {.wr_id = buffer.value(), .next = nullptr, .sg_list = &sge, .num_sge = 1};
     if (count > 0) receive_wrs_[count - 1].next = &receive_wrs_[count];
@@ -283,7 +307,8 @@ RebuiltCapture::QueuePair UdEndpoint::CaptureIdentity() const {
 }
 
 // Reports the requests that were posted. Their buffers do not change before ReapSends frees them.
-void UdEndpoint::CaptureSent(absl::Span<const SendRequest> requests, absl::Span<const DropReason> result) {
+void UdEndpoint::CaptureSent(absl::Span<const SendRequest> requests,
+                             absl::Span<const DropReason> result) {
   const RebuiltCapture::QueuePair qp = CaptureIdentity();
   for (size_t i = 0; i < requests.size(); ++i) {
     if (result[i] != DropReason::kNone) continue;
@@ -315,14 +340,16 @@ size_t UdEndpoint::ReapSends(size_t* failed) {
       const SendQueue::Completed done = sends_.Complete(wcs[i]);
       completed += done.trains;
       *failed += done.failed;
-      if (ABSL_PREDICT_FALSE(wcs[i].status != IBV_WC_SUCCESS)) send_failed_ = true;  // the rest will be flushed
+      // The rest will be flushed.
+      if (ABSL_PREDICT_FALSE(wcs[i].status != IBV_WC_SUCCESS)) send_failed_ = true;
     }
   }
   if (send_failed_ && sends_.in_flight() == 0) RecoverSendQueue();
   return completed;
 }
 
-// All sends are flushed: takes the send queue from SQE back to RTS. Does nothing if the failure left the queue in RTS.
+// All sends are flushed: takes the send queue from SQE back to RTS. Does nothing if the failure
+// left the queue in RTS.
 void UdEndpoint::RecoverSendQueue() {
   send_failed_ = false;
   ibv_qp_state state;
@@ -347,8 +374,10 @@ void UdEndpoint::DrainEvents() {
   unsigned send_events = 0;
   ibv_cq* cq = nullptr;
   void* cq_context = nullptr;
-  while (hca_->verbs().get_cq_event(channel_, &cq, &cq_context) == 0) ++(cq == receive_cq_ ? receive_events : send_events);
-  if (errno != EAGAIN && errno != EINTR) SetFailed();  // EIO: the device is gone, and its channel stays readable
+  while (hca_->verbs().get_cq_event(channel_, &cq, &cq_context) == 0)
+    ++(cq == receive_cq_ ? receive_events : send_events);
+  // EIO: the device is gone, and its channel stays readable.
+  if (errno != EAGAIN && errno != EINTR) SetFailed();
   if (receive_events > 0) hca_->verbs().ack_cq_events(receive_cq_, receive_events);
   if (send_events > 0) hca_->verbs().ack_cq_events(send_cq_, send_events);
 }

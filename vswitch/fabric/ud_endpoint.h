@@ -1,11 +1,17 @@
 // UdEndpoint: one Unreliable Datagram QP with its completion queues, as a worker uses it.
 //
-// A worker's turn: Receive a batch, forward it, Send, ReapSends, Refill. When nothing is left: Arm, then Receive and ReapSends
-// once more (an arrival between the last poll and Arm raises no event), then sleep on event_fd(). After waking: DrainEvents.
-// README.md, "Queue pairs", describes the Q_Key, failed sends and failed receives.
+// A worker's turn: Receive a batch, forward it, Send, ReapSends, Refill. When nothing is left: Arm,
+// then Receive and ReapSends once more (an arrival between the last poll and Arm raises no event),
+// then sleep on event_fd(). After waking: DrainEvents. README.md, "Queue pairs", describes the
+// Q_Key, failed sends and failed receives.
 //
-// Threads: the worker that owns the QP. Control calls SetQKey, Attach and Detach. No member allocates after Create, except
-// those three.
+// Threads: the worker that owns the QP. Control calls SetQKey, Attach and Detach. No member
+// allocates after Create, except those three. Control creates and destroys the endpoint while no
+// worker uses it.
+//
+// Ownership: the endpoint holds the buffers that are posted or in flight. All others are the
+// caller's. An address handle is in use from the post of a send until its completion is reaped
+// (AddressHandles).
 #ifndef EOIB_VSWITCH_FABRIC_UD_ENDPOINT_H_
 #define EOIB_VSWITCH_FABRIC_UD_ENDPOINT_H_
 
@@ -30,7 +36,8 @@
 
 namespace eoib {
 
-// A received datagram. Its payload is `length` bytes at BufferPool::Grh(buffer) + 40 == Frame(buffer) - 4.
+// A received datagram. Its payload is `length` bytes at BufferPool::Grh(buffer) + 40 ==
+// Frame(buffer) - 4.
 struct Datagram {
   BufferId buffer;
   uint32_t length = 0;  // UD payload: EoIB header and frame
@@ -56,33 +63,40 @@ class UdEndpoint {
   };
 
   // Creates the QP and brings it to RTS. `hca`, `pd`, `pool` and `handles` outlive the endpoint.
-  static absl::StatusOr<std::unique_ptr<UdEndpoint>> Create(Hca* hca, ibv_pd* pd, BufferPool* pool, AddressHandles* handles,
+  static absl::StatusOr<std::unique_ptr<UdEndpoint>> Create(Hca* hca, ibv_pd* pd, BufferPool* pool,
+                                                            AddressHandles* handles,
                                                             const Options& options);
-  // Detaches the QP from its groups, destroys it and frees the buffers that were posted or in flight.
+  // Detaches the QP from its groups, destroys it and frees the buffers that were posted or in
+  // flight.
   ~UdEndpoint();
   UdEndpoint(const UdEndpoint&) = delete;
   UdEndpoint& operator=(const UdEndpoint&) = delete;
 
   Qpn qpn() const;
-  // Returns whether an asynchronous event reports the loss of this QP or of one of its completion queues.
+  // Returns whether an asynchronous event reports the loss of this QP or of one of its completion
+  // queues.
   bool IsLostBy(const ibv_async_event& event) const;
-  // Any thread. True once the worker found the QP unusable; an asynchronous event may or may not report the same.
+  // Any thread. True once the worker found the QP unusable; an asynchronous event may or may not
+  // report the same.
   bool failed() const { return failed_.load(std::memory_order_relaxed); }
 
   // Takes up to out.size() received datagrams. Their buffers now belong to the batch.
   size_t Receive(absl::Span<Datagram> out);
-  // Posts free buffers until receive_depth are posted or the pool is empty. Call it after freeing the batch's buffers.
+  // Posts free buffers until receive_depth are posted or the pool is empty. Call it after freeing
+  // the batch's buffers.
   void Refill();
 
-  // Posts `requests`, which are whole trains, and returns how many were posted. result[i] is kNone (the buffer is in flight),
-  // kUnresolved (no such handle), kSendQueueFull or kSendError; a buffer that was not posted stays the batch's. A train that
-  // has no room in the send queue is not begun. Only a failed post may leave a train incomplete.
+  // Posts `requests`, which are whole trains, and returns how many were posted. result[i] is kNone
+  // (the buffer is in flight), kUnresolved (no such handle), kSendQueueFull or kSendError; a buffer
+  // that was not posted stays the batch's. A train that has no room in the send queue is not begun.
+  // Only a failed post may leave a train incomplete.
   size_t Send(absl::Span<const SendRequest> requests, absl::Span<DropReason> result);
-  // Frees the buffers of completed sends. Returns how many trains completed, which the last request of each decides; *failed is
-  // how many of those failed.
+  // Frees the buffers of completed sends. Returns how many trains completed, which the last request
+  // of each decides; *failed is how many of those failed.
   size_t ReapSends(size_t* failed);
   size_t sends_in_flight() const { return sends_.trains_in_flight(); }  // trains
-  // True while over half of the send queue is in flight: the fabric takes sends more slowly than they come.
+  // True while over half of the send queue is in flight: the fabric takes sends more slowly than
+  // they come.
   bool IsCongested() const { return sends_.in_flight() > sends_.depth() / 2; }
 
   int event_fd() const;
@@ -128,10 +142,11 @@ class UdEndpoint {
   std::unique_ptr<GroupAttachments> groups_;
   const size_t receive_depth_;
   size_t posted_ = 0;
-  bool send_failed_ = false;         // the send queue may be in SQE
-  bool receive_failed_ = false;      // the QP may be in ERR
-  bool ethernet_ = false;            // the port's link layer
-  bool verifies_checksums_ = false;  // IBV_DEVICE_UD_IP_CSUM: without it IBV_WC_IP_CSUM_OK means nothing
+  bool send_failed_ = false;     // the send queue may be in SQE
+  bool receive_failed_ = false;  // the QP may be in ERR
+  bool ethernet_ = false;        // the port's link layer
+  // IBV_DEVICE_UD_IP_CSUM: without it IBV_WC_IP_CSUM_OK means nothing.
+  bool verifies_checksums_ = false;
   std::atomic<bool> failed_{false};
   std::atomic<uint32_t> qkey_;  // the QP's
   SendQueue sends_;

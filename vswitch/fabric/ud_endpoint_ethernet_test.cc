@@ -44,8 +44,9 @@ TEST_F(EthernetEndpointTest, TheNetworkDeviceJoinsTheGroupsToo) {
 
 TEST_F(EthernetEndpointTest, AFailedJoinOfTheNetworkDeviceFailsTheAttachment) {
   hca_.gids[0].ndev_ifindex = 99999;
-  EXPECT_THAT(endpoint_->Attach(mgid_, Mlid()).message(),
-              HasSubstr("on network device 99999, which is not in this process's network namespace"));
+  EXPECT_THAT(
+      endpoint_->Attach(mgid_, Mlid()).message(),
+      HasSubstr("on network device 99999, which is not in this process's network namespace"));
   EXPECT_TRUE(hca_.qp()->groups.empty());
   hca_.gids.clear();
   EXPECT_THAT(endpoint_->Attach(mgid_, Mlid()).message(), HasSubstr("query GID 0 of port fake0/1"));

@@ -58,7 +58,8 @@ TEST_F(UdEndpointTest, AReceiveThatMovesTheQueuePairToErrFailsTheEndpoint) {
   };
   const Row rows[] = {
       {"the buffer was no good: the QP is in ERR", IBV_WC_LOC_PROT_ERR, IBV_QPS_ERR, "", true},
-      {"flushed: whatever was first, it is in ERR, and need not be asked", IBV_WC_WR_FLUSH_ERR, IBV_QPS_RTS, "", true},
+      {"flushed: whatever was first, it is in ERR, and need not be asked", IBV_WC_WR_FLUSH_ERR,
+       IBV_QPS_RTS, "", true},
       {"the HCA says nothing of its state", IBV_WC_LOC_LEN_ERR, IBV_QPS_RTS, "query_qp", true},
       {"one datagram was no good, and the QP goes on", IBV_WC_LOC_LEN_ERR, IBV_QPS_RTS, "", false},
   };
@@ -70,7 +71,8 @@ TEST_F(UdEndpointTest, AReceiveThatMovesTheQueuePairToErrFailsTheEndpoint) {
     hca_.qp()->state = row.state;
     hca_.FailNext(row.verb, EIO);
     std::vector<Datagram> datagrams(8);
-    for (const Datagram& datagram : absl::MakeSpan(datagrams).first(endpoint_->Receive(absl::MakeSpan(datagrams)))) {
+    for (const Datagram& datagram :
+         absl::MakeSpan(datagrams).first(endpoint_->Receive(absl::MakeSpan(datagrams)))) {
       EXPECT_FALSE(datagram.ok);
       pool_->Free(datagram.buffer);
     }
@@ -105,14 +107,17 @@ TEST_F(UdEndpointTest, ACompletionQueueThatCannotBeReadFailsTheEndpoint) {
 TEST_F(UdEndpointTest, AControlledQKeyNeedsAPrivilegeOnNewerKernels) {
   hca_.FailNext("modify_qp", EPERM);
   const UdEndpoint::Options controlled = {.qkey = QKey(0x8000'8001)};
-  const absl::Status created = UdEndpoint::Create(&hca_, pd_, pool_.get(), handles_.get(), controlled).status();
-  EXPECT_THAT(
-      std::string(created.message()),
-      testing::AllOf(testing::StartsWith("modify QP 0x48 to INIT on fake0/1: Operation"), testing::HasSubstr("CAP_NET_RAW")));
+  const absl::Status created =
+      UdEndpoint::Create(&hca_, pd_, pool_.get(), handles_.get(), controlled).status();
+  EXPECT_THAT(std::string(created.message()),
+              testing::AllOf(testing::StartsWith("modify QP 0x48 to INIT on fake0/1: Operation"),
+                             testing::HasSubstr("CAP_NET_RAW")));
   hca_.FailNext("modify_qp", EPERM);
-  EXPECT_THAT(std::string(endpoint_->SetQKey(QKey(0x8000'0001)).message()), testing::HasSubstr("CAP_NET_RAW"));
+  EXPECT_THAT(std::string(endpoint_->SetQKey(QKey(0x8000'0001)).message()),
+              testing::HasSubstr("CAP_NET_RAW"));
   hca_.FailNext("modify_qp", EPERM);
-  EXPECT_THAT(std::string(endpoint_->SetQKey(QKey(1)).message()), testing::Not(testing::HasSubstr("CAP_NET_RAW")));
+  EXPECT_THAT(std::string(endpoint_->SetQKey(QKey(1)).message()),
+              testing::Not(testing::HasSubstr("CAP_NET_RAW")));
 }
 
 // The driver was unloaded under the process: objects that cannot be destroyed are dropped.
@@ -122,7 +127,8 @@ TEST_F(UdEndpointTest, DestructionOnALostDeviceFreesAllBuffers) {
   ASSERT_TRUE(endpoint->Attach(FloodMgid(PKey(0x8001)), Mlid(0xc001)).ok());
   endpoint->Refill();
   ASSERT_EQ(pool_->count(State::kPosted), 4u);
-  for (const char* verb : {"detach_mcast", "destroy_qp", "destroy_cq", "destroy_comp_channel"}) hca_.FailNext(verb, EIO);
+  for (const char* verb : {"detach_mcast", "destroy_qp", "destroy_cq", "destroy_comp_channel"})
+    hca_.FailNext(verb, EIO);
   endpoint.reset();
   EXPECT_EQ(pool_->count(State::kPosted), 0u);
 }

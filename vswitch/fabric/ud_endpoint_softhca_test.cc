@@ -1,4 +1,5 @@
-// UdEndpoint, AddressHandles, BufferPool and SaClient together, on the software HCA, where datagrams arrive.
+// UdEndpoint, AddressHandles, BufferPool and SaClient together, on the software HCA, where
+// datagrams arrive.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -42,7 +43,8 @@ bool Eventually(Step step) {
   return true;
 }
 
-// A software HCA that captures its packets twice: from the cable to PATH.cable, and rebuilt to PATH.
+// A software HCA that captures its packets twice: from the cable to PATH.cable, and rebuilt to
+// PATH.
 class TwiceCapturedHca final : public Hca {
  public:
   explicit TwiceCapturedHca(std::unique_ptr<Hca> hca) : hca_(std::move(hca)) {}
@@ -81,7 +83,8 @@ class Node {
     pd_ = hca_->verbs().alloc_pd(hca_->context());
     pool_ = *BufferPool::Create(hca_.get(), pd_, 200, 2044);
     handles_ = std::make_unique<AddressHandles>(hca_.get(), pd_);
-    const UdEndpoint::Options options = {.pkey_index = hca_->FindPKey(kPKey)->index, .qkey = kQKey, .receive_depth = 64};
+    const UdEndpoint::Options options = {
+        .pkey_index = hca_->FindPKey(kPKey)->index, .qkey = kQKey, .receive_depth = 64};
     endpoint_ = *UdEndpoint::Create(hca_.get(), pd_, pool_.get(), handles_.get(), options);
     endpoint_->Refill();
     sa_ = std::make_unique<SaClient>(hca_->mads(), &clock_, SaClient::Options());
@@ -110,8 +113,8 @@ class Node {
     absl::StatusOr<McMemberRecord> answer = absl::UnknownError("none yet");
     bool answered = false;
     sa_->Join(record,
-              mcm::kMgid | mcm::kPortGid | mcm::kJoinState | mcm::kQKey | mcm::kPKey | mcm::kTrafficClass | mcm::kSl |
-                  mcm::kFlowLabel,
+              mcm::kMgid | mcm::kPortGid | mcm::kJoinState | mcm::kQKey | mcm::kPKey |
+                  mcm::kTrafficClass | mcm::kSl | mcm::kFlowLabel,
               [&](absl::StatusOr<McMemberRecord> got) {
                 answer = std::move(got);
                 answered = true;
@@ -129,7 +132,9 @@ class Node {
 
   AhIndex flood() const { return flood_; }
   // A handle for the way back to a datagram's source.
-  AhIndex Reverse(const Datagram& datagram) { return *handles_->Get({datagram.sgid, datagram.slid.value(), datagram.sl}, {}); }
+  AhIndex Reverse(const Datagram& datagram) {
+    return *handles_->Get({datagram.sgid, datagram.slid.value(), datagram.sl}, {});
+  }
 
   void PutHandle(AhIndex ah) { handles_->Put(ah); }
 
@@ -234,7 +239,8 @@ TEST_F(UdEndpointSofthcaTest, ManyDatagramsArriveInOrderAndAllBuffersReturn) {
   for (Node* node : {&a_, &b_}) {
     EXPECT_EQ(node->pool().count(State::kBatch), 0u);
     EXPECT_EQ(node->pool().count(State::kInFlight), 0u);
-    EXPECT_EQ(node->pool().count(State::kPosted) + node->pool().count(State::kFree), node->pool().size());
+    EXPECT_EQ(node->pool().count(State::kPosted) + node->pool().count(State::kFree),
+              node->pool().size());
   }
 }
 
@@ -266,9 +272,11 @@ std::vector<ErfRecord> PacketsOf(const std::string& path) {
 
 // Compares rebuilt packets with those on the cable.
 TEST_F(UdEndpointSofthcaTest, RebuiltPacketsEqualThoseOfTheCableExceptForSequenceNumbers) {
-  const std::string directory = absl::StrCat(testing::TempDir(), "/ud_endpoint_softhca_test_", getpid(), "_");
+  const std::string directory =
+      absl::StrCat(testing::TempDir(), "/ud_endpoint_softhca_test_", getpid(), "_");
   Node* const nodes[] = {&a_, &b_, &c_};
-  for (Node* node : nodes) ASSERT_TRUE(node->hca().StartCapture(directory + node->hca().name()).ok());
+  for (Node* node : nodes)
+    ASSERT_TRUE(node->hca().StartCapture(directory + node->hca().name()).ok());
   for (const size_t length : {0, 1, 2, 3, 4, 2044}) {
     const std::string text(length, 'x');
     a_.Send(text, a_.flood(), Qpn(Qpn::kMulticast));

@@ -42,10 +42,12 @@ TEST_F(UdEndpointTest, EachFailureOfCreateIsReportedAndLeavesNothing) {
     const char* message;
   };
   static constexpr Row kRows[] = {
-      {"create_comp_channel", 0, false, "create a completion channel on fake0/1: Cannot allocate memory"},
+      {"create_comp_channel", 0, false,
+       "create a completion channel on fake0/1: Cannot allocate memory"},
       {"create_cq", 0, true, "create a completion queue of 40 on fake0/1: Cannot allocate memory"},
       {"create_cq", 1, true, "create a completion queue of 8 on fake0/1: Cannot allocate memory"},
-      {"create_qp", 0, true, "create a UD QP of 8 sends and 40 receives on fake0/1: Cannot allocate memory"},
+      {"create_qp", 0, true,
+       "create a UD QP of 8 sends and 40 receives on fake0/1: Cannot allocate memory"},
       {"modify_qp", 0, false, "modify QP 0x48 to INIT on fake0/1: Cannot allocate memory"},
       {"modify_qp", 1, false, "modify QP 0x48 to RTR on fake0/1: Cannot allocate memory"},
       {"modify_qp", 2, false, "modify QP 0x48 to RTS on fake0/1: Cannot allocate memory"},
@@ -55,13 +57,16 @@ TEST_F(UdEndpointTest, EachFailureOfCreateIsReportedAndLeavesNothing) {
   for (const Row& row : kRows) {
     SCOPED_TRACE(row.message);
     hca_.FailNext(row.verb, ENOMEM, row.skip);
-    const absl::Status status = UdEndpoint::Create(&hca_, pd_, pool_.get(), handles_.get(), options_).status();
+    const absl::Status status =
+        UdEndpoint::Create(&hca_, pd_, pool_.get(), handles_.get(), options_).status();
     EXPECT_THAT(std::string(status.message()), testing::StartsWith(row.message));
     EXPECT_EQ(std::string(status.message()).find("LimitMEMLOCK") != std::string::npos, row.pins);
     EXPECT_EQ(hca_.alive(), before);
   }
   EXPECT_NE(qp, nullptr);
-  EXPECT_EQ(UdEndpoint::Create(&hca_, pd_, pool_.get(), handles_.get(), {.send_depth = 0}).status().code(),
+  EXPECT_EQ(UdEndpoint::Create(&hca_, pd_, pool_.get(), handles_.get(), {.send_depth = 0})
+                .status()
+                .code(),
             absl::StatusCode::kInvalidArgument);
 }
 
@@ -73,7 +78,8 @@ TEST_F(UdEndpointTest, RefillPostsToTheDepthAndNoFurther) {
   const FakeReceive& first = hca_.qp()->receives.front();
   const BufferId buffer(static_cast<uint32_t>(first.wr_id));
   EXPECT_EQ(first.sge.addr, reinterpret_cast<uintptr_t>(pool_->Grh(buffer)));
-  EXPECT_EQ(first.sge.addr + first.sge.length, reinterpret_cast<uintptr_t>(pool_->Frame(buffer)) + pool_->frame_capacity());
+  EXPECT_EQ(first.sge.addr + first.sge.length,
+            reinterpret_cast<uintptr_t>(pool_->Frame(buffer)) + pool_->frame_capacity());
   EXPECT_GT(first.sge.length, kGrhSize + 4 + kFrameSize) << "one byte too many is noticed";
   EXPECT_EQ(first.sge.lkey, pool_->lkey());
   endpoint_->Refill();
@@ -105,7 +111,9 @@ TEST_F(UdEndpointTest, RefusedReceivesReturnToThePool) {
 
 TEST_F(UdEndpointTest, ReceiveReadsTheCompletionAndTheGrh) {
   endpoint_->Refill();
-  hca_.Deliver(Bytes(68), {.status = IBV_WC_SUCCESS, .src_qp = 0x77, .wc_flags = IBV_WC_GRH, .slid = 9, .sl = 3});
+  hca_.Deliver(
+      Bytes(68),
+      {.status = IBV_WC_SUCCESS, .src_qp = 0x77, .wc_flags = IBV_WC_GRH, .slid = 9, .sl = 3});
   Datagram datagrams[4];
   ASSERT_EQ(endpoint_->Receive(absl::MakeSpan(datagrams)), 1u);
   const Datagram& datagram = datagrams[0];
@@ -127,7 +135,8 @@ TEST_F(UdEndpointTest, ReceiveReadsTheCompletionAndTheGrh) {
 TEST_F(UdEndpointTest, ChecksumsAreOkOnlyOnADeviceThatAnnouncesTheOffload) {
   for (const bool announced : {false, true}) {
     hca_.device_attr.device_cap_flags = announced ? IBV_DEVICE_UD_IP_CSUM : 0;
-    auto endpoint = UdEndpoint::Create(&hca_, hca_.pd(), pool_.get(), handles_.get(), {.receive_depth = 4, .send_depth = 4});
+    auto endpoint = UdEndpoint::Create(&hca_, hca_.pd(), pool_.get(), handles_.get(),
+                                       {.receive_depth = 4, .send_depth = 4});
     ASSERT_TRUE(endpoint.ok());
     (*endpoint)->Refill();
     for (const unsigned flags : {0u, unsigned{IBV_WC_IP_CSUM_OK}}) {
@@ -149,9 +158,17 @@ TEST_F(UdEndpointTest, ReceiveMarksFailedReceives) {
     bool has_grh;
   };
   const Row rows[] = {
-      {"without a GRH its first 40 bytes mean nothing", {.status = IBV_WC_SUCCESS}, 10, true, false},
+      {"without a GRH its first 40 bytes mean nothing",
+       {.status = IBV_WC_SUCCESS},
+       10,
+       true,
+       false},
       {"empty payload", {.status = IBV_WC_SUCCESS, .wc_flags = IBV_WC_GRH}, 0, true, true},
-      {"completed with an error", {.status = IBV_WC_LOC_PROT_ERR, .wc_flags = IBV_WC_GRH}, 10, false, false},
+      {"completed with an error",
+       {.status = IBV_WC_LOC_PROT_ERR, .wc_flags = IBV_WC_GRH},
+       10,
+       false,
+       false},
   };
   endpoint_->Refill();
   for (const Row& row : rows) {
@@ -232,7 +249,8 @@ TEST_F(UdEndpointTest, SendWithoutAHandleStaysTheBatchs) {
   requests[0].ah = AhIndex::None();
   requests[2].ah = AhIndex(77);
   EXPECT_EQ(Send(requests), 2u);
-  EXPECT_THAT(result_, ElementsAre(DropReason::kUnresolved, DropReason::kNone, DropReason::kUnresolved, DropReason::kNone));
+  EXPECT_THAT(result_, ElementsAre(DropReason::kUnresolved, DropReason::kNone,
+                                   DropReason::kUnresolved, DropReason::kNone));
   EXPECT_EQ(hca_.qp()->sends[0].wr_id, requests[1].buffer.value());
   EXPECT_EQ(hca_.qp()->sends[1].wr_id, requests[3].buffer.value());
   EXPECT_EQ(pool_->count(State::kBatch), 2u);
@@ -271,7 +289,8 @@ TEST_F(UdEndpointTest, IsCongestedWhileOverHalfOfTheSendQueueIsInFlight) {
 }
 
 // Requests of trains with these lengths.
-std::vector<SendRequest> Trains(std::vector<SendRequest> requests, const std::vector<uint8_t>& lengths) {
+std::vector<SendRequest> Trains(std::vector<SendRequest> requests,
+                                const std::vector<uint8_t>& lengths) {
   size_t i = 0;
   for (const uint8_t length : lengths) {
     for (uint8_t left = length; left > 0; --left) requests[i++].train = left;
@@ -282,9 +301,12 @@ std::vector<SendRequest> Trains(std::vector<SendRequest> requests, const std::ve
 TEST_F(UdEndpointTest, ATrainIsPostedWholeOrNotAtAll) {
   constexpr uint8_t kFirst = kSendDepth - 2;
   const std::vector<SendRequest> requests = Trains(Requests(kSendDepth + 3), {kFirst, 3, 2});
-  EXPECT_EQ(Send(requests), static_cast<size_t>(kSendDepth)) << "the third one has room where the second has not";
+  EXPECT_EQ(Send(requests), static_cast<size_t>(kSendDepth))
+      << "the third one has room where the second has not";
   for (size_t i = 0; i < requests.size(); ++i) {
-    EXPECT_EQ(result_[i], i >= kFirst && i < kFirst + 3u ? DropReason::kSendQueueFull : DropReason::kNone) << i;
+    EXPECT_EQ(result_[i],
+              i >= kFirst && i < kFirst + 3u ? DropReason::kSendQueueFull : DropReason::kNone)
+        << i;
   }
   EXPECT_EQ(endpoint_->sends_in_flight(), 2u);
   for (int i = 0; i < kFirst - 1; ++i) hca_.CompleteSend();
@@ -307,8 +329,8 @@ TEST_F(UdEndpointTest, RefusedSendsStayTheBatchs) {
   hca_.post_room = 2;
   const std::vector<SendRequest> requests = Requests(4);
   EXPECT_EQ(Send(requests), 2u);
-  EXPECT_THAT(result_,
-              ElementsAre(DropReason::kNone, DropReason::kNone, DropReason::kSendQueueFull, DropReason::kSendQueueFull));
+  EXPECT_THAT(result_, ElementsAre(DropReason::kNone, DropReason::kNone, DropReason::kSendQueueFull,
+                                   DropReason::kSendQueueFull));
   EXPECT_EQ(pool_->count(State::kBatch), 2u);
   hca_.post_room = -1;
   hca_.FailNext("post_send", EINVAL);
@@ -332,7 +354,8 @@ TEST_F(UdEndpointTest, AHandleLivesUntilItsSendHasCompleted) {
   EXPECT_EQ(handles_->Reap(), 0u);
 }
 
-// A failed send moves a real UD QP to SQE: posted sends are flushed, then the queue must be moved back to RTS.
+// A failed send moves a real UD QP to SQE: posted sends are flushed, then the queue must be moved
+// back to RTS.
 TEST_F(UdEndpointTest, AFailedSendIsFlushedAndTheQueueRecovers) {
   EXPECT_EQ(Send(Requests(3)), 3u);
   hca_.CompleteSend(IBV_WC_LOC_LEN_ERR);
@@ -396,7 +419,8 @@ TEST_F(UdEndpointTest, EitherQueueWakesTheWorker) {
   EXPECT_EQ(FakeHca::send_cq(hca_.qp())->unacknowledged, 0u);
 
   hca_.FailNext("req_notify_cq", EIO);
-  EXPECT_EQ(endpoint_->Arm().message(), "arm a completion queue of QP 0x48 on fake0/1: Input/output error");
+  EXPECT_EQ(endpoint_->Arm().message(),
+            "arm a completion queue of QP 0x48 on fake0/1: Input/output error");
 }
 
 TEST_F(UdEndpointTest, AttachesAndDetaches) {
@@ -404,14 +428,17 @@ TEST_F(UdEndpointTest, AttachesAndDetaches) {
   EXPECT_TRUE(endpoint_->Attach(mgid, Mlid(0xc001)).ok());
   EXPECT_EQ(hca_.qp()->groups.at(mgid.gid()), 0xc001);
   EXPECT_TRUE(endpoint_->Detach(mgid, Mlid(0xc001)).ok());
-  EXPECT_EQ(endpoint_->Detach(mgid, Mlid(0xc001)).message(),
-            "detach QP 0x48 from " + mgid.ToString() + " (MLID 0xc001) on fake0/1: Invalid argument");
+  EXPECT_EQ(
+      endpoint_->Detach(mgid, Mlid(0xc001)).message(),
+      "detach QP 0x48 from " + mgid.ToString() + " (MLID 0xc001) on fake0/1: Invalid argument");
   hca_.FailNext("attach_mcast", ENOMEM);
-  EXPECT_EQ(endpoint_->Attach(mgid, Mlid(0xc001)).message(),
-            "attach QP 0x48 to " + mgid.ToString() + " (MLID 0xc001) on fake0/1: Cannot allocate memory");
+  EXPECT_EQ(
+      endpoint_->Attach(mgid, Mlid(0xc001)).message(),
+      "attach QP 0x48 to " + mgid.ToString() + " (MLID 0xc001) on fake0/1: Cannot allocate memory");
 }
 
-// The kernel does not destroy a QP that is attached to a group. The fixture checks that no object is left.
+// The kernel does not destroy a QP that is attached to a group. The fixture checks that no object
+// is left.
 TEST_F(UdEndpointTest, DestructionDetaches) {
   const Mgid mgid(Gid::FromPrefixAndGuid(0xff12'e01b'8001'ffff, Guid(1)));
   const Mgid other(Gid::FromPrefixAndGuid(0xff12'e01b'8001'ffff, Guid(2)));
@@ -429,7 +456,8 @@ TEST_F(UdEndpointTest, SetQKeyChangesTheQueuePair) {
   EXPECT_EQ(hca_.qp()->sends[0].remote_qkey, 0x8000'8001u);
   hca_.FailNext("modify_qp", EPERM);
   EXPECT_THAT(endpoint_->SetQKey(QKey(2)).message(),
-              HasSubstr("modify QP 0x48 to Q_Key " + QKey(2).ToString() + " on fake0/1: Operation not permitted"));
+              HasSubstr("modify QP 0x48 to Q_Key " + QKey(2).ToString() +
+                        " on fake0/1: Operation not permitted"));
 }
 
 // The fixture's destructor checks that all buffers are free and no handle is in use.
@@ -441,7 +469,8 @@ TEST_F(UdEndpointTest, DestructionFreesPostedAndInFlightBuffers) {
   auto second = *UdEndpoint::Create(&hca_, pd_, pool_.get(), handles_.get(), options_);
   second->Refill();
   second.reset();
-  EXPECT_EQ(pool_->count(State::kPosted), static_cast<size_t>(kReceiveDepth)) << "the other endpoint's stay posted";
+  EXPECT_EQ(pool_->count(State::kPosted), static_cast<size_t>(kReceiveDepth))
+      << "the other endpoint's stay posted";
   endpoint_.reset();
   EXPECT_EQ(pool_->count(State::kFree), kBuffers);
 }

@@ -1,4 +1,5 @@
-// UdEndpointTest: an endpoint on a FakeHca. At the end it checks that every buffer and object was given back.
+// UdEndpointTest: an endpoint on a FakeHca. At the end it checks that every buffer and object was
+// given back.
 #ifndef EOIB_VSWITCH_FABRIC_UD_ENDPOINT_TEST_FIXTURE_H_
 #define EOIB_VSWITCH_FABRIC_UD_ENDPOINT_TEST_FIXTURE_H_
 
@@ -50,7 +51,9 @@ class UdEndpointTest : public testing::Test {
     EXPECT_EQ(hca_.alive(), 0) << "everything is destroyed";
   }
 
-  SendRequest Request(BufferId buffer) const { return {buffer, pool_->Frame(buffer) - 4, 64, ah_, Qpn(0x99)}; }
+  SendRequest Request(BufferId buffer) const {
+    return {buffer, pool_->Frame(buffer) - 4, 64, ah_, Qpn(0x99)};
+  }
   std::vector<SendRequest> Requests(size_t count) {
     std::vector<SendRequest> requests;
     for (size_t i = 0; i < count; ++i) requests.push_back(Request(pool_->Allocate()));
@@ -66,8 +69,10 @@ class UdEndpointTest : public testing::Test {
     return poll(&fd, 1, 0) == 1;
   }
 
-  const UdEndpoint::Options options_ = {
-      .pkey_index = 3, .qkey = QKey(0x1234), .receive_depth = kReceiveDepth, .send_depth = kSendDepth};
+  const UdEndpoint::Options options_ = {.pkey_index = 3,
+                                        .qkey = QKey(0x1234),
+                                        .receive_depth = kReceiveDepth,
+                                        .send_depth = kSendDepth};
   FakeHca hca_;
   ibv_pd* const pd_ = hca_.pd();
   std::unique_ptr<BufferPool> pool_;

@@ -1,5 +1,6 @@
-// UmadTransport: the MADs of a real port, through libibumad (/dev/infiniband/umadN). README.md, "MADs through the kernel",
-// describes the kernel's rules that shape it: timeouts, transaction IDs, RMPP and reports.
+// UmadTransport: the MADs of a real port, through libibumad (/dev/infiniband/umadN). README.md,
+// "MADs through the kernel", describes the kernel's rules that shape it: timeouts, transaction IDs,
+// RMPP and reports.
 #ifndef EOIB_VSWITCH_FABRIC_UMAD_TRANSPORT_H_
 #define EOIB_VSWITCH_FABRIC_UMAD_TRANSPORT_H_
 
@@ -26,7 +27,8 @@ class UmadTransport final : public MadTransport {
   // Called for each Send, Reply and report, since the SM may move.
   using FindSm = std::function<absl::StatusOr<SmAddress>()>;
 
-  static absl::StatusOr<std::unique_ptr<MadTransport>> Open(const std::string& device, uint8_t port, FindSm find_sm);
+  static absl::StatusOr<std::unique_ptr<MadTransport>> Open(const std::string& device, uint8_t port,
+                                                            FindSm find_sm);
   ~UmadTransport() override;
 
   absl::Status Send(const Mad& mad) override;

@@ -1,5 +1,6 @@
-// UmadTransport on a libibumad of this file's own: the functions that would open, read and write /dev/infiniband/umadN are
-// defined here, so the linker uses these. Functions that only access memory are the library's.
+// UmadTransport on a libibumad of this file's own: the functions that would open, read and write
+// /dev/infiniband/umadN are defined here, so the linker uses these. Functions that only access
+// memory are the library's.
 #include "vswitch/fabric/umad_transport.h"
 
 #include <arpa/inet.h>
@@ -103,7 +104,8 @@ TEST_F(UmadTransportTest, SendsToThePresentLidOfTheSm) {
     uint64_t tid;
     bool answered;
   };
-  const Row rows[] = {{1, 2, 0x00ab'cdef, true}, {9, 0, 0x01ab'cdef, true}, {9, 0, 0x1234'5678, false}};
+  const Row rows[] = {
+      {1, 2, 0x00ab'cdef, true}, {9, 0, 0x01ab'cdef, true}, {9, 0, 0x1234'5678, false}};
   for (size_t i = 0; i < std::size(rows); ++i) {
     FakeUmad::Sent& sent = device_.sent[i];
     const ib_mad_addr_t* to = umad_get_mad_addr(sent.umad.data());
@@ -111,10 +113,12 @@ TEST_F(UmadTransportTest, SendsToThePresentLidOfTheSm) {
     EXPECT_EQ(to->sl, rows[i].sl);
     EXPECT_EQ(ntohl(to->qpn), 1u);
     EXPECT_EQ(ntohl(to->qkey), 0x8001'0000u);
-    EXPECT_EQ(sent.timeout_ms > 0, rows[i].answered) << "or the kernel would not deliver what comes";
+    EXPECT_EQ(sent.timeout_ms > 0, rows[i].answered)
+        << "or the kernel would not deliver what comes";
     Mad mad;
     std::memcpy(mad.data(), umad_get_mad(sent.umad.data()), kMadSize);
-    EXPECT_EQ(DecodeSaHeader(mad)->tid, rows[i].tid) << "each request is a new one to the kernel; a reply is not";
+    EXPECT_EQ(DecodeSaHeader(mad)->tid, rows[i].tid)
+        << "each request is a new one to the kernel; a reply is not";
   }
 }
 
@@ -129,7 +133,8 @@ TEST_F(UmadTransportTest, WithoutASubnetManagerTheErrorSaysWhatToCheck) {
   sm_ = SmAddress();
   const absl::Status none = mads_->Send(Request(1));
   EXPECT_EQ(none.code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(std::string(none.message()), AllOf(StartsWith("ask the SA on port mlx5_0/1"), HasSubstr("OpenSM")));
+  EXPECT_THAT(std::string(none.message()),
+              AllOf(StartsWith("ask the SA on port mlx5_0/1"), HasSubstr("OpenSM")));
   sm_ = absl::InternalError("query port mlx5_0/1: Input/output error");
   EXPECT_EQ(mads_->Send(Request(1)), sm_.status());
   EXPECT_FALSE(mads_->lost()) << "the subnet is no business of the device's";
@@ -158,14 +163,15 @@ TEST_F(UmadTransportTest, AnotherProgramMayReceiveTheReports) {
 
 TEST_F(UmadTransportTest, AFailedRegistrationIsReportedAndClosesThePort) {
   device_.register_error = EPERM;
-  EXPECT_EQ(Open().message(), "register for SA management datagrams on port mlx5_0/1: Operation not permitted");
+  EXPECT_EQ(Open().message(),
+            "register for SA management datagrams on port mlx5_0/1: Operation not permitted");
   EXPECT_EQ(device_.ports_open, 0);
 }
 
 TEST_F(UmadTransportTest, ReceivesResponsesFromAnywhereAndReportsFromTheSmOnly) {
   ASSERT_TRUE(Open().ok());
-  device_.arrivals = {From(1, MadMethod::kGetResp, 1), From(66, MadMethod::kReport, 2), From(1, MadMethod::kReport, 3),
-                      From(5, MadMethod::kGetResp, 4)};
+  device_.arrivals = {From(1, MadMethod::kGetResp, 1), From(66, MadMethod::kReport, 2),
+                      From(1, MadMethod::kReport, 3), From(5, MadMethod::kGetResp, 4)};
   for (const uint64_t tid : {1, 3, 4}) {
     ASSERT_TRUE(mads_->Receive(&mad_));
     EXPECT_EQ(DecodeSaHeader(mad_)->tid, tid);
@@ -189,7 +195,8 @@ TEST_F(UmadTransportTest, SkipsRequestsThatTheKernelReturnsAndMadsWithoutHeaders
   EXPECT_EQ(DecodeSaHeader(mad_)->tid, 4u);
 }
 
-// The kernel acknowledges the segments of a table for an agent that registers with RMPP, and delivers them as one MAD.
+// The kernel acknowledges the segments of a table for an agent that registers with RMPP, and
+// delivers them as one MAD.
 TEST_F(UmadTransportTest, ATableOfAnyLengthIsReceivedWhole) {
   ASSERT_TRUE(Open().ok());
   EXPECT_EQ(device_.rmpp_version, 1);
@@ -207,7 +214,8 @@ TEST_F(UmadTransportTest, ATableOfAnyLengthIsReceivedWhole) {
 TEST_F(UmadTransportTest, ARemovedDeviceIsLost) {
   ASSERT_TRUE(Open().ok());
   device_.send_error = ENETUNREACH;
-  EXPECT_EQ(mads_->Send(Request(1)).message(), "send a MAD to LID 0x1 on port mlx5_0/1: Network is unreachable");
+  EXPECT_EQ(mads_->Send(Request(1)).message(),
+            "send a MAD to LID 0x1 on port mlx5_0/1: Network is unreachable");
   EXPECT_FALSE(mads_->lost());
   device_.send_error = EIO;
   EXPECT_FALSE(mads_->Send(Request(1)).ok());
@@ -258,11 +266,13 @@ int umad_unregister(int, int) { return 0; }
 int umad_send(int, int, void* umad, int length, int timeout_ms, int) {
   if (eoib::device->send_error != 0) return eoib::Fail(eoib::device->send_error);
   const auto* bytes = static_cast<const uint8_t*>(umad);
-  eoib::device->sent.push_back({{bytes, bytes + umad_size() + static_cast<size_t>(length)}, timeout_ms});
+  eoib::device->sent.push_back(
+      {{bytes, bytes + umad_size() + static_cast<size_t>(length)}, timeout_ms});
   return 0;
 }
 
-// umad_recv(3): a MAD that does not fit stays queued, its length is returned, and the result is -ENOSPC.
+// umad_recv(3): a MAD that does not fit stays queued, its length is returned, and the result is
+// -ENOSPC.
 int umad_recv(int, void* umad, int* length, int) {
   if (eoib::device->arrivals.empty()) {
     errno = eoib::device->receive_error;

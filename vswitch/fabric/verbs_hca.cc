@@ -27,7 +27,8 @@ namespace {
 class VerbsHca final : public Hca {
  public:
   // `gid_index`: the operator's choice; nullopt: the HCA chooses.
-  VerbsHca(const VerbsHcaParts& parts, ibv_context* context, std::string device, uint8_t port, absl::optional<int> gid_index)
+  VerbsHca(const VerbsHcaParts& parts, ibv_context* context, std::string device, uint8_t port,
+           absl::optional<int> gid_index)
       : parts_(parts),
         context_(context),
         device_(std::move(device)),
@@ -57,7 +58,8 @@ class VerbsHca final : public Hca {
   RebuiltCapture* rebuilt_capture() override { return &capture_; }
   void OnPortChange() override { capture_.OnPortChange(*this); }
 
-  // Checks that the port exists and is InfiniBand or RoCE, and sets up MADs (InfiniBand) or chooses a GID (RoCE).
+  // Checks that the port exists and is InfiniBand or RoCE, and sets up MADs (InfiniBand) or chooses
+  // a GID (RoCE).
   absl::Status Initialize();
 
  private:
@@ -75,25 +77,30 @@ class VerbsHca final : public Hca {
   RebuiltCapture capture_;
 };
 
-// A RoCE packet has no LRH for an ERF record to start with, and tcpdump captures it as Ethernet anyway.
+// A RoCE packet has no LRH for an ERF record to start with, and tcpdump captures it as Ethernet
+// anyway.
 absl::Status VerbsHca::StartCapture(const CaptureOptions& options) {
   if (mads_ != nullptr) return capture_.Start(*this, options);
   const absl::StatusOr<ibv_gid_entry> gid = QueryGidEntry();
   char netdev[IF_NAMESIZE] = "NETDEV";
   if (gid.ok()) if_indextoname(gid->ndev_ifindex, netdev);
-  return absl::FailedPreconditionError(
-      absl::StrCat("capture on ", name(), " to ", options.path, ": this is RoCE, whose packets are Ethernet's: tcpdump -i ",
-                   absl::CHexEscape(netdev), " udp port 4791; if the HCA passes its network device by: tcpdump -i ", device_));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "capture on ", name(), " to ", options.path,
+      ": this is RoCE, whose packets are Ethernet's: tcpdump -i ", absl::CHexEscape(netdev),
+      " udp port 4791; if the HCA passes its network device by: tcpdump -i ", device_));
 }
 
-// For a port that does not exist the kernel returns a bare EINVAL, which would not help an operator.
+// For a port that does not exist the kernel returns a bare EINVAL, which would not help an
+// operator.
 absl::Status VerbsHca::CheckPortNumber() const {
   ibv_device_attr attr = {};
   const int error = verbs().query_device(context_, &attr);
-  if (error != 0) return absl::ErrnoToStatus(error, absl::StrCat("query InfiniBand device ", device_));
+  if (error != 0)
+    return absl::ErrnoToStatus(error, absl::StrCat("query InfiniBand device ", device_));
   if (port_ <= attr.phys_port_cnt) return absl::OkStatus();
-  return absl::NotFoundError(absl::StrCat("open HCA ", name(), ": device ", device_, " has ", attr.phys_port_cnt,
-                                          attr.phys_port_cnt == 1 ? " port" : " ports, numbered from 1"));
+  return absl::NotFoundError(
+      absl::StrCat("open HCA ", name(), ": device ", device_, " has ", attr.phys_port_cnt,
+                   attr.phys_port_cnt == 1 ? " port" : " ports, numbered from 1"));
 }
 
 absl::Status VerbsHca::Initialize() {
@@ -104,17 +111,18 @@ absl::Status VerbsHca::Initialize() {
   // iWARP and others have an Ethernet link layer, but neither datagrams nor groups.
   const bool transport = context_->device->transport_type == IBV_TRANSPORT_IB;
   if (!transport || (!infiniband && attr->link_layer != IBV_LINK_LAYER_ETHERNET)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("open HCA ", name(), ": this is neither an InfiniBand nor a RoCE port (transport type ",
-                     context_->device->transport_type, ", link layer ", attr->link_layer, "; see ibv_devinfo)"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "open HCA ", name(), ": this is neither an InfiniBand nor a RoCE port (transport type ",
+        context_->device->transport_type, ", link layer ", attr->link_layer, "; see ibv_devinfo)"));
   }
   if (!infiniband) return ChooseGid();
   if (chosen_gid_index_.has_value()) {
-    return absl::InvalidArgumentError(absl::StrCat("open HCA \"verbs:", name(), "?gid=", *chosen_gid_index_,
-                                                   "\": the port is InfiniBand, where GID 0 is used; leave out ?gid="));
+    return absl::InvalidArgumentError(
+        absl::StrCat("open HCA \"verbs:", name(), "?gid=", *chosen_gid_index_,
+                     "\": the port is InfiniBand, where GID 0 is used; leave out ?gid="));
   }
-  mads_ =
-      std::make_unique<ReopeningMadTransport>([this] { return parts_.open_mads(device_, port_, [this] { return FindSm(); }); });
+  mads_ = std::make_unique<ReopeningMadTransport>(
+      [this] { return parts_.open_mads(device_, port_, [this] { return FindSm(); }); });
   return absl::OkStatus();
 }
 
@@ -151,12 +159,14 @@ absl::StatusOr<ibv_context*> OpenContext(const VerbsTable& verbs, const std::str
     ibv_context* context = verbs.open_device(list[i]);
     if (context != nullptr) return context;
     const std::string node = absl::StrCat("/dev/infiniband/", list[i]->dev_name);
-    return ErrnoWithAdvice(errno, absl::StrCat("open InfiniBand device ", device), DeviceNodeAdvice(errno, node, "ib_uverbs"));
+    return ErrnoWithAdvice(errno, absl::StrCat("open InfiniBand device ", device),
+                           DeviceNodeAdvice(errno, node, "ib_uverbs"));
   }
-  return absl::NotFoundError(absl::StrCat("open InfiniBand device ", device, ": there is ",
-                                          names.empty()
-                                              ? "no InfiniBand device; is the driver of the HCA loaded (lspci -k, ibv_devices)?"
-                                              : absl::StrJoin(names, ", ")));
+  return absl::NotFoundError(absl::StrCat(
+      "open InfiniBand device ", device, ": there is ",
+      names.empty()
+          ? "no InfiniBand device; is the driver of the HCA loaded (lspci -k, ibv_devices)?"
+          : absl::StrJoin(names, ", ")));
 }
 
 // "DEVICE/PORT" or "DEVICE/PORT?gid=INDEX".
@@ -168,16 +178,18 @@ struct PortName {
 
 absl::optional<PortName> ParsePortName(absl::string_view text) {
   PortName name;
-  const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(text, absl::MaxSplits("?gid=", 1));
+  const std::pair<absl::string_view, absl::string_view> parts =
+      absl::StrSplit(text, absl::MaxSplits("?gid=", 1));
   if (parts.first != text) {
     int index = 0;
-    if (!absl::SimpleAtoi(parts.second, &index) || index < 0 || index >= kMaxRoceGids) return absl::nullopt;
+    if (!absl::SimpleAtoi(parts.second, &index) || index < 0 || index >= kMaxRoceGids)
+      return absl::nullopt;
     name.gid_index = index;
   }
   const size_t slash = parts.first.rfind('/');
   uint32_t port = 0;
-  if (slash == 0 || slash == absl::string_view::npos || !absl::SimpleAtoi(parts.first.substr(slash + 1), &port) || port < 1 ||
-      port > 255) {
+  if (slash == 0 || slash == absl::string_view::npos ||
+      !absl::SimpleAtoi(parts.first.substr(slash + 1), &port) || port < 1 || port > 255) {
     return absl::nullopt;
   }
   name.device = std::string(parts.first.substr(0, slash));
@@ -187,12 +199,14 @@ absl::optional<PortName> ParsePortName(absl::string_view text) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Hca>> OpenVerbsHca(absl::string_view device_and_port, const VerbsHcaParts& parts) {
+absl::StatusOr<std::unique_ptr<Hca>> OpenVerbsHca(absl::string_view device_and_port,
+                                                  const VerbsHcaParts& parts) {
   const absl::optional<PortName> name = ParsePortName(device_and_port);
   if (!name.has_value()) {
-    return absl::InvalidArgumentError(absl::StrCat("open HCA \"verbs:", device_and_port,
-                                                   "\": not of the form verbs:DEVICE/PORT, as in verbs:mlx5_0/1, or "
-                                                   "verbs:DEVICE/PORT?gid=INDEX"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("open HCA \"verbs:", device_and_port,
+                     "\": not of the form verbs:DEVICE/PORT, as in verbs:mlx5_0/1, or "
+                     "verbs:DEVICE/PORT?gid=INDEX"));
   }
   absl::StatusOr<ibv_context*> context = OpenContext(*parts.verbs, name->device);
   if (!context.ok()) return context.status();

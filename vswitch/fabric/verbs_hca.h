@@ -15,14 +15,16 @@ namespace eoib {
 
 struct VerbsHcaParts {
   const VerbsTable* verbs;  // valid for the life of the process
-  std::function<absl::StatusOr<std::unique_ptr<MadTransport>>(const std::string& device, uint8_t port,
-                                                              UmadTransport::FindSm find_sm)>
+  std::function<absl::StatusOr<std::unique_ptr<MadTransport>>(
+      const std::string& device, uint8_t port, UmadTransport::FindSm find_sm)>
       open_mads;
 };
 
-// kInvalidArgument: not of the form DEVICE/PORT. kNotFound: no such device (the message lists the devices) or no such port of
-// it. kFailedPrecondition: neither InfiniBand nor RoCE (iWARP, for example).
-absl::StatusOr<std::unique_ptr<Hca>> OpenVerbsHca(absl::string_view device_and_port, const VerbsHcaParts& parts);
+// kInvalidArgument: not of the form DEVICE/PORT. kNotFound: no such device (the message lists the
+// devices) or no such port of it. kFailedPrecondition: neither InfiniBand nor RoCE (iWARP, for
+// example).
+absl::StatusOr<std::unique_ptr<Hca>> OpenVerbsHca(absl::string_view device_and_port,
+                                                  const VerbsHcaParts& parts);
 
 }  // namespace eoib
 

@@ -26,8 +26,9 @@ using testing::HasSubstr;
 
 TEST(OpenVerbsHca, RefusesANameWithoutDeviceAndPort) {
   for (const char* name :
-       {"", "mlx5_0", "/1", "mlx5_0/", "mlx5_0/0", "mlx5_0/256", "mlx5_0/-1", "mlx5_0/one", "mlx5_0/1x", "mlx5_0/1?",
-        "mlx5_0/1?gid=", "mlx5_0/1?gid=-1", "mlx5_0/1?gid=256", "mlx5_0?gid=1", "mlx5_0/1?gid=1?gid=2"}) {
+       {"", "mlx5_0", "/1", "mlx5_0/", "mlx5_0/0", "mlx5_0/256", "mlx5_0/-1", "mlx5_0/one",
+        "mlx5_0/1x", "mlx5_0/1?", "mlx5_0/1?gid=", "mlx5_0/1?gid=-1", "mlx5_0/1?gid=256",
+        "mlx5_0?gid=1", "mlx5_0/1?gid=1?gid=2"}) {
     const absl::Status status = OpenVerbsHca(name).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << name;
     EXPECT_THAT(status.message(), HasSubstr("verbs:DEVICE/PORT"));
@@ -50,7 +51,8 @@ TEST(LibibverbsTable, IsComplete) {
 }
 
 TEST(UmadTransport, OpenSaysWhichPort) {
-  const absl::Status status = UmadTransport::Open("nosuchdevice", 1, [] { return SmAddress(); }).status();
+  const absl::Status status =
+      UmadTransport::Open("nosuchdevice", 1, [] { return SmAddress(); }).status();
   ASSERT_FALSE(status.ok());
   EXPECT_THAT(status.message(), HasSubstr("open the MAD device of port nosuchdevice/1: "));
 }
@@ -126,7 +128,8 @@ class DeafMads final : public MadTransport {
   absl::Status Send(const Mad&) override {
     const absl::StatusOr<SmAddress> sm = find_sm_();
     if (!sm.ok()) return sm.status();
-    return absl::OutOfRangeError(absl::StrCat("SM at ", sm->lid.ToString(), " SL ", sm->sl.ToString()));
+    return absl::OutOfRangeError(
+        absl::StrCat("SM at ", sm->lid.ToString(), " SL ", sm->sl.ToString()));
   }
   absl::Status Reply(const Mad&) override { return absl::OkStatus(); }
   bool ReceivesReports() const override { return true; }
@@ -146,11 +149,12 @@ class VerbsHcaTest : public testing::Test {
   }
   ~VerbsHcaTest() override { EXPECT_EQ(devices_.open, 0) << "every context is closed"; }
   absl::StatusOr<std::unique_ptr<Hca>> Open(absl::string_view name) {
-    return OpenVerbsHca(name,
-                        {&FakeDevices::Table(), [this](const std::string& device, uint8_t port, UmadTransport::FindSm find_sm) {
-                           asked_for_mads_ = absl::StrCat(device, "/", port);
-                           return std::make_unique<DeafMads>(std::move(find_sm));
-                         }});
+    return OpenVerbsHca(
+        name, {&FakeDevices::Table(),
+               [this](const std::string& device, uint8_t port, UmadTransport::FindSm find_sm) {
+                 asked_for_mads_ = absl::StrCat(device, "/", port);
+                 return std::make_unique<DeafMads>(std::move(find_sm));
+               }});
   }
 
   FakeDevices devices_;
@@ -254,7 +258,8 @@ TEST_F(VerbsHcaTest, SaysWhatIsMissing) {
 
 TEST_F(VerbsHcaTest, WithoutADeviceTheErrorAsksForTheDriver) {
   FakeDevices none;
-  EXPECT_THAT(std::string(Open("mlx5_0/1").status().message()), HasSubstr("no InfiniBand device; is the driver"));
+  EXPECT_THAT(std::string(Open("mlx5_0/1").status().message()),
+              HasSubstr("no InfiniBand device; is the driver"));
 }
 
 TEST_F(VerbsHcaTest, AnEthernetLinkLayerHasNoMads) {

@@ -47,7 +47,7 @@ netdev_eoib_construct(struct netdev *netdev)
     atomic_init(&dev->segment_mtu, 0);
     if (userspace_tso_enabled()) {
         netdev->ol_flags |= NETDEV_TX_OFFLOAD_TCP_TSO | NETDEV_TX_OFFLOAD_TCP_CKSUM | NETDEV_TX_OFFLOAD_UDP_CKSUM
-                            | NETDEV_TX_OFFLOAD_IPV4_CKSUM;
+                            | NETDEV_TX_OFFLOAD_SCTP_CKSUM | NETDEV_TX_OFFLOAD_IPV4_CKSUM;
     }
     ovs_mutex_lock(&dev->mutex);
     eth_addr_random(&dev->mac);

@@ -12,7 +12,7 @@
 
 enum {
     EOIB_SMALLEST_MTU = 68,                             /* of IPv4 */
-    EOIB_OVERHEAD = ETH_HEADER_LEN + VLAN_HEADER_LEN,   /* of a frame, to its MTU */
+    EOIB_OVERHEAD = ETH_HEADER_LEN + 2 * VLAN_HEADER_LEN, /* of a frame, to its MTU */
 };
 
 /* An HCA port, shared by the netdevs that name it. Main thread. */

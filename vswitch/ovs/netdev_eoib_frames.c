@@ -113,6 +113,7 @@ get_offloads(struct dp_packet *packet, int mtu, struct eoib_frame *frame)
     frame->flags = EOIB_FRAME_CHECKSUM_NEEDED;
     frame->checksum_start = packet->l4_ofs;
     frame->checksum_offset = tso || dp_packet_hwol_l4_is_tcp(packet) ? offsetof(struct tcp_header, tcp_csum)
+                             : dp_packet_hwol_l4_is_sctp(packet)     ? offsetof(struct sctp_header, sctp_csum)
                                                                      : offsetof(struct udp_header, udp_csum);
     if (tso) {
         const struct tcp_header *tcp = dp_packet_l4(packet);

@@ -21,7 +21,8 @@ void BurstReader::Add(int fd, absl::Span<const iovec> parts) {
   EOIB_DCHECK(added_ < kMost);
   io_uring_sqe* const read = io_uring_get_sqe(&ring_);
   io_uring_prep_readv(read, fd, parts.data(), static_cast<unsigned>(parts.size()), 0);
-  // Without this flag the kernel ignores O_NONBLOCK of files that know the flag, and waits for a frame.
+  // Without this flag the kernel ignores O_NONBLOCK of files that know the flag, and waits for a
+  // frame.
   read->rw_flags = RWF_NOWAIT;
   io_uring_sqe_set_data64(read, added_++);
 }

@@ -28,7 +28,9 @@ class BurstReaderTest : public testing::Test {
     reader_ = BurstReader::Make();
     ASSERT_NE(reader_, nullptr) << "this kernel has no io_uring (sysctl kernel.io_uring_disabled)";
   }
-  void Send(const std::string& frame) { ASSERT_EQ(write(outside_.get(), frame.data(), frame.size()), ssize_t(frame.size())); }
+  void Send(const std::string& frame) {
+    ASSERT_EQ(write(outside_.get(), frame.data(), frame.size()), ssize_t(frame.size()));
+  }
   // Reads `count` frames, each into a part of 2 bytes and one of 6. A failure reads as its error.
   std::vector<std::string> ReadAll(size_t count) {
     char bytes[BurstReader::kMost][8];
@@ -41,7 +43,8 @@ class BurstReaderTest : public testing::Test {
     std::vector<std::string> frames;
     const absl::Span<const int> results = reader_->ReadAll();
     for (size_t i = 0; i < results.size(); ++i) {
-      frames.push_back(results[i] < 0 ? Failed(-results[i]) : std::string(bytes[i], static_cast<size_t>(results[i])));
+      frames.push_back(results[i] < 0 ? Failed(-results[i])
+                                      : std::string(bytes[i], static_cast<size_t>(results[i])));
     }
     return frames;
   }
@@ -64,7 +67,8 @@ TEST_F(BurstReaderTest, ALargestBurst) {
   for (size_t i = 0; i < count / 2; ++i) Send(std::to_string(i));
   const std::vector<std::string> frames = ReadAll(count);
   ASSERT_EQ(frames.size(), count);
-  for (size_t i = 0; i < count; ++i) EXPECT_EQ(frames[i], i < count / 2 ? std::to_string(i) : Failed(EAGAIN));
+  for (size_t i = 0; i < count; ++i)
+    EXPECT_EQ(frames[i], i < count / 2 ? std::to_string(i) : Failed(EAGAIN));
 }
 
 TEST_F(BurstReaderTest, AFailedReadIsAResult) {

@@ -16,15 +16,17 @@ constexpr size_t kIp = kEthernetHeaderSize;
 
 Coalescer::Coalescer() : staging_(new uint8_t[kStaging]) {}
 
-absl::optional<SegmentRun::Segment> Coalescer::Parse(absl::Span<const uint8_t> frame,
-                                                     const ChecksumRequest& checksum) const noexcept {
+absl::optional<SegmentRun::Segment> Coalescer::Parse(
+    absl::Span<const uint8_t> frame, const ChecksumRequest& checksum) const noexcept {
   if (!checksum.needed || frame.size() < kIp) return absl::nullopt;
   const uint16_t ethertype = ReadWire<be16>(frame.data() + kMacsSize).value();
   const auto segment = SegmentRun::Parse(frame.subspan(kIp));
-  if (!segment.has_value() || ethertype != (segment->ipv6 ? kEtherTypeIpv6 : kEtherTypeIpv4)) return absl::nullopt;
+  if (!segment.has_value() || ethertype != (segment->ipv6 ? kEtherTypeIpv6 : kEtherTypeIpv4))
+    return absl::nullopt;
   if (segment->udp && !joins_udp_) return absl::nullopt;
   // The interface finishes the checksum, so it may be joined without a look at its value.
-  if (checksum.start != kIp + segment->l4 || checksum.offset != segment->checksum_offset()) return absl::nullopt;
+  if (checksum.start != kIp + segment->l4 || checksum.offset != segment->checksum_offset())
+    return absl::nullopt;
   return segment;
 }
 
@@ -34,15 +36,18 @@ bool Coalescer::Add(absl::Span<const uint8_t> frame, const ChecksumRequest& chec
   const absl::Span<const uint8_t> packet = frame.subspan(kIp);
   if (!pending()) {
     run_.Begin(packet, *segment);
-    // Copied with its padding, so that a run of one frame leaves as it came. Nothing can be appended after padding.
+    // Copied with its padding, so that a run of one frame leaves as it came. Nothing can be
+    // appended after padding.
     std::memcpy(staging_.get(), frame.data(), frame.size());
     length_ = frame.size();
     if (segment->end != packet.size()) run_.Close();
     return true;
   }
-  if (std::memcmp(staging_.get(), frame.data(), kIp) != 0 || !run_.IsContinuedBy(packet, *segment)) return false;
+  if (std::memcmp(staging_.get(), frame.data(), kIp) != 0 || !run_.IsContinuedBy(packet, *segment))
+    return false;
   run_.Continue(packet, *segment);
-  std::memcpy(staging_.get() + length_, packet.data() + segment->payload, segment->payload_length());
+  std::memcpy(staging_.get() + length_, packet.data() + segment->payload,
+              segment->payload_length());
   length_ += segment->payload_length();
   return true;
 }

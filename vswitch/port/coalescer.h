@@ -1,6 +1,7 @@
-// Coalescer: joins the TCP segments, or the UDP datagrams, of one flow and one batch into one large frame for the interface, as
-// a NIC's receive offload (GRO, LRO) does. The kernel's receive path, and the write to it, cost about the same for 1,500 bytes
-// as for 64 KiB. README.md ("Joined segments") says what it joins. For the worker that owns the port.
+// Coalescer: joins the TCP segments, or the UDP datagrams, of one flow and one batch into one large
+// frame for the interface, as a NIC's receive offload (GRO, LRO) does. The kernel's receive path,
+// and the write to it, cost about the same for 1,500 bytes as for 64 KiB. README.md ("Joined
+// segments") says what it joins. For the worker that owns the port.
 #ifndef EOIB_VSWITCH_PORT_COALESCER_H_
 #define EOIB_VSWITCH_PORT_COALESCER_H_
 
@@ -34,15 +35,17 @@ class Coalescer {
   void set_joins_udp(bool joins) { joins_udp_ = joins; }
   bool joins_udp() const { return joins_udp_; }
 
-  // Copies `frame` (untagged, with or without padding) if it begins a run or continues the current one. Otherwise returns
-  // false: the caller then takes the pending run, and offers the frame again or transmits it by itself.
+  // Copies `frame` (untagged, with or without padding) if it begins a run or continues the current
+  // one. Otherwise returns false: the caller then takes the pending run, and offers the frame again
+  // or transmits it by itself.
   bool Add(absl::Span<const uint8_t> frame, const ChecksumRequest& checksum) noexcept;
   bool pending() const { return run_.count() != 0; }
   // Completes the headers of the run, ends the run and returns it. Requires pending().
   Joined Take() noexcept;
 
  private:
-  absl::optional<SegmentRun::Segment> Parse(absl::Span<const uint8_t> frame, const ChecksumRequest& checksum) const noexcept;
+  absl::optional<SegmentRun::Segment> Parse(absl::Span<const uint8_t> frame,
+                                            const ChecksumRequest& checksum) const noexcept;
 
   const std::unique_ptr<uint8_t[]> staging_;
   size_t length_ = 0;

@@ -31,7 +31,8 @@ void Put(Bytes* bytes, uint64_t value, int size) {
   for (int i = size - 1; i >= 0; --i) bytes->push_back(static_cast<uint8_t>(value >> (8 * i)));
 }
 
-// A frame with TCP timestamps and a prepared checksum. Its payload byte at sequence number n is n mod 251.
+// A frame with TCP timestamps and a prepared checksum. Its payload byte at sequence number n is n
+// mod 251.
 Bytes Make(const Segment& s, ChecksumRequest* request) {
   Bytes frame = {2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2};
   Put(&frame, s.ipv6 ? 0x86dd : 0x0800, 2);
@@ -66,7 +67,8 @@ Bytes Make(const Segment& s, ChecksumRequest* request) {
   Put(&frame, 0x0101080a, 4);
   Put(&frame, s.timestamp, 4);
   Put(&frame, 1, 4);
-  for (size_t i = 0; i < s.payload; ++i) frame.push_back(static_cast<uint8_t>((s.sequence + i) % 251));
+  for (size_t i = 0; i < s.payload; ++i)
+    frame.push_back(static_cast<uint8_t>((s.sequence + i) % 251));
   frame.resize(frame.size() + s.padding, 0);
   AcceptChecksum(absl::MakeSpan(frame), L4Checksum::kTcpOk);
   return frame;
@@ -168,7 +170,8 @@ TEST(CoalescerTest, ARunOfOneLeavesAsItCame) {
   EXPECT_FALSE(coalescer.pending());
 }
 
-// The joined frame has the fields of one large segment: lengths, IPv4 header checksum, pseudo-header sum, data in order.
+// The joined frame has the fields of one large segment: lengths, IPv4 header checksum,
+// pseudo-header sum, data in order.
 TEST(CoalescerTest, AJoinedFrameIsOneLargeSegment) {
   for (const bool ipv6 : {false, true}) {
     SCOPED_TRACE(ipv6 ? "IPv6" : "IPv4");
@@ -358,7 +361,8 @@ TEST_F(UdpCoalescerTest, AJoinedFrameIsOneLargeDatagram) {
   }
 }
 
-// Hostile bytes: the coalescer reads within bounds (AddressSanitizer checks) and returns all that it took.
+// Hostile bytes: the coalescer reads within bounds (AddressSanitizer checks) and returns all that
+// it took.
 TEST(CoalescerTest, RandomDamageIsHarmless) {
   std::mt19937 random(793);
   Coalescer coalescer;
@@ -369,8 +373,10 @@ TEST(CoalescerTest, RandomDamageIsHarmless) {
     segment.ipv6 = datagram.ipv6 = random() % 2;
     segment.payload = random() % 50;
     ChecksumRequest request;
-    Bytes frame = random() % 2 == 0 ? Make(segment, &request) : MakeUdp(datagram, Bytes(random() % 50, 'a'), &request);
-    for (int i = random() % 4; i > 0; --i) frame[random() % frame.size()] = static_cast<uint8_t>(random());
+    Bytes frame = random() % 2 == 0 ? Make(segment, &request)
+                                    : MakeUdp(datagram, Bytes(random() % 50, 'a'), &request);
+    for (int i = random() % 4; i > 0; --i)
+      frame[random() % frame.size()] = static_cast<uint8_t>(random());
     frame.resize(random() % (frame.size() + 1));
     if (random() % 8 == 0) request.start = static_cast<uint16_t>(random());
     const Bytes exact = frame;  // of exact size, for the sanitizer

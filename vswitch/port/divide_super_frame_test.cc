@@ -18,7 +18,9 @@ class DivideSuperFrameTest : public testing::Test {
  protected:
   Bytes BytesOf(const Frame& frame) {
     Bytes bytes;
-    VisitPieces(*pool_, frame, [&bytes](absl::Span<uint8_t> piece) { bytes.insert(bytes.end(), piece.begin(), piece.end()); });
+    VisitPieces(*pool_, frame, [&bytes](absl::Span<uint8_t> piece) {
+      bytes.insert(bytes.end(), piece.begin(), piece.end());
+    });
     EXPECT_EQ(bytes.size(), frame.total());
     return bytes;
   }
@@ -32,7 +34,8 @@ class DivideSuperFrameTest : public testing::Test {
       plan->WriteHeaders(i, absl::MakeSpan(segment));
       const auto from = whole.begin() + static_cast<ptrdiff_t>(plan->payload_at(i));
       segment.insert(segment.end(), from, from + static_cast<ptrdiff_t>(plan->payload_size(i)));
-      if (segment[12] == 8) segment[18] = segment[19] = segment[24] = segment[25] = 0;  // identification and header checksum
+      // Identification and header checksum.
+      if (segment[12] == 8) segment[18] = segment[19] = segment[24] = segment[25] = 0;
       segments.push_back(segment);
     }
     return segments;
@@ -75,15 +78,27 @@ TEST_F(DivideSuperFrameTest, PartsStandForTheSameSegments) {
     uint32_t mtu;
     size_t parts;
   } rows[] = {
-      {"TCP of 45 segments, one too many for 32 datagrams", {.payload = 45 * 1448}, {GsoType::kTcp, 1448}, 2044, 2},
+      {"TCP of 45 segments, one too many for 32 datagrams",
+       {.payload = 45 * 1448},
+       {GsoType::kTcp, 1448},
+       2044,
+       2},
       {"the same with options and FIN",
        {.tcp_options = 12, .payload = 45 * 1448, .tcp_flags = 0x19},
        {GsoType::kTcp, 1448},
        2044,
        2},
       {"IPv6, tagged", {.ipv6 = true, .vid = 7, .payload = 65000}, {GsoType::kTcp, 1428}, 2044, 2},
-      {"CWR stays in the first", {.payload = 65100, .tcp_flags = 0x90}, {GsoType::kTcpEcn, 1448}, 2044, 2},
-      {"the largest packet of IPv4, with a large MTU", {.payload = 65495}, {GsoType::kTcp, 4000}, 4092, 2},
+      {"CWR stays in the first",
+       {.payload = 65100, .tcp_flags = 0x90},
+       {GsoType::kTcpEcn, 1448},
+       2044,
+       2},
+      {"the largest packet of IPv4, with a large MTU",
+       {.payload = 65495},
+       {GsoType::kTcp, 4000},
+       4092,
+       2},
       {"a small MTU", {.payload = 65000}, {GsoType::kTcp, 1448}, 508, 5},
       {"UDP", {.udp = true, .payload = 45 * 1448}, {GsoType::kUdp, 1448}, 2044, 2},
   };
@@ -103,8 +118,8 @@ TEST_F(DivideSuperFrameTest, MakesAtMostSoManyParts) {
     std::vector<Frame> parts(MostParts(whole.size(), layout));
     for (size_t size = 100; size < 65483; size = size * 9 / 8) {
       const size_t before = pool_->count(BufferPool::State::kFree);
-      const size_t count =
-          DivideSuperFrame(whole, {GsoType::kTcp, static_cast<uint16_t>(size)}, layout, pool_.get(), absl::MakeSpan(parts));
+      const size_t count = DivideSuperFrame(whole, {GsoType::kTcp, static_cast<uint16_t>(size)},
+                                            layout, pool_.get(), absl::MakeSpan(parts));
       EXPECT_GE(count, 2u) << "all parts have room, at MTU " << mtu << " in segments of " << size;
       EXPECT_LE(before - pool_->count(BufferPool::State::kFree), MostBuffers(whole.size(), layout));
       for (size_t i = 0; i < count; ++i) pool_->Free(parts[i].buffer);
@@ -123,7 +138,8 @@ TEST_F(DivideSuperFrameTest, LastPartMayBeOneSegmentInOneDatagram) {
 }
 
 TEST_F(DivideSuperFrameTest, CongestionWindowReducedIsInTheFirstPartOnly) {
-  const std::vector<Frame> parts = Divide({.payload = 65000, .tcp_flags = 0x90}, {GsoType::kTcpEcn, 1000}, 1020);
+  const std::vector<Frame> parts =
+      Divide({.payload = 65000, .tcp_flags = 0x90}, {GsoType::kTcpEcn, 1000}, 1020);
   ASSERT_EQ(parts.size(), 3u);
   EXPECT_EQ(parts[0].gso.type, GsoType::kTcpEcn);
   EXPECT_EQ(parts[1].gso.type, GsoType::kTcp);

@@ -9,13 +9,15 @@ namespace eoib {
 
 struct InterfaceState {
   std::string name;
-  std::string network_namespace;  // empty: this process's; its name in /run/netns, or "net:[4026532281]"
-  bool up = false;                // administratively
+  std::string
+      network_namespace;  // empty: this process's; its name in /run/netns, or "net:[4026532281]"
+  bool up = false;        // administratively
   bool carrier = false;
   uint32_t mtu = 0;
 };
 
-// The name of a network namespace, as in InterfaceState. `own` and `other` are descriptors of namespaces.
+// The name of a network namespace, as in InterfaceState. `own` and `other` are descriptors of
+// namespaces.
 std::string NetworkNamespaceName(int own, int other);
 
 }  // namespace eoib

@@ -23,7 +23,8 @@ class Request {
   Request(uint16_t type, uint16_t flags) : header_(mnl_nlmsg_put_header(buffer_.data())) {
     header_->nlmsg_type = type;
     header_->nlmsg_flags = static_cast<uint16_t>(NLM_F_REQUEST | flags);
-    static_cast<ifinfomsg*>(mnl_nlmsg_put_extra_header(header_, sizeof(ifinfomsg)))->ifi_family = AF_UNSPEC;
+    static_cast<ifinfomsg*>(mnl_nlmsg_put_extra_header(header_, sizeof(ifinfomsg)))->ifi_family =
+        AF_UNSPEC;
   }
   nlmsghdr* header() { return header_; }
 
@@ -35,7 +36,8 @@ class Request {
 std::string KindOf(const nlattr* info) {
   std::string kind;
   const auto take = [](const nlattr* attribute, void* to) -> int {
-    if (mnl_attr_get_type(attribute) == IFLA_INFO_KIND) *static_cast<std::string*>(to) = mnl_attr_get_str(attribute);
+    if (mnl_attr_get_type(attribute) == IFLA_INFO_KIND)
+      *static_cast<std::string*>(to) = mnl_attr_get_str(attribute);
     return MNL_CB_OK;
   };
   mnl_attr_parse_nested(info, take, &kind);
@@ -64,7 +66,8 @@ int TakeAttribute(const nlattr* attribute, void* to) {
       info.carrier = mnl_attr_get_u8(attribute) != 0;
       break;
     case IFLA_ADDRESS:
-      if (mnl_attr_get_payload_len(attribute) == MacAddr::kSize) info.mac = MacAddr::FromWire(mnl_attr_get_payload(attribute));
+      if (mnl_attr_get_payload_len(attribute) == MacAddr::kSize)
+        info.mac = MacAddr::FromWire(mnl_attr_get_payload(attribute));
       break;
     default:
       break;
@@ -91,9 +94,10 @@ int Execute(int netlink, Request* request, absl::FunctionRef<void(const nlmsghdr
     const ssize_t size = recv(netlink, buffer.get(), kAnswerSize, 0);
     if (size < 0) return errno;
     int left = static_cast<int>(size);
-    for (const auto* each = reinterpret_cast<const nlmsghdr*>(buffer.get()); mnl_nlmsg_ok(each, left);
-         each = mnl_nlmsg_next(each, &left)) {
-      if (each->nlmsg_type == NLMSG_ERROR) return -static_cast<const nlmsgerr*>(mnl_nlmsg_get_payload(each))->error;
+    for (const auto* each = reinterpret_cast<const nlmsghdr*>(buffer.get());
+         mnl_nlmsg_ok(each, left); each = mnl_nlmsg_next(each, &left)) {
+      if (each->nlmsg_type == NLMSG_ERROR)
+        return -static_cast<const nlmsgerr*>(mnl_nlmsg_get_payload(each))->error;
       if (each->nlmsg_type == NLMSG_DONE) return 0;
       visit(each);
     }
@@ -118,7 +122,8 @@ int ChangeNetdev(int netlink, const std::string& name, const NetdevChange& chang
   nlmsghdr* const header = request.header();
   mnl_attr_put_strz(header, IFLA_IFNAME, name.c_str());
   if (change.alias.has_value()) mnl_attr_put_strz(header, IFLA_IFALIAS, change.alias->c_str());
-  if (change.gso_max_size.has_value()) mnl_attr_put_u32(header, IFLA_GSO_MAX_SIZE, *change.gso_max_size);
+  if (change.gso_max_size.has_value())
+    mnl_attr_put_u32(header, IFLA_GSO_MAX_SIZE, *change.gso_max_size);
   if (change.group.has_value()) mnl_attr_put_u32(header, IFLA_GROUP, *change.group);
   if (change.no_ipv6_addresses) {
     nlattr* const families = mnl_attr_nest_start(header, IFLA_AF_SPEC);

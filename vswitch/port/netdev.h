@@ -1,7 +1,7 @@
 // Netdevs of the kernel, by rtnetlink(7): what they are, and changes of them.
 //
-// Each function takes a netlink socket (AF_NETLINK, NETLINK_ROUTE) that was opened in the netdevs' network namespace, and
-// returns an errno value, or 0. One thread.
+// Each function takes a netlink socket (AF_NETLINK, NETLINK_ROUTE) that was opened in the netdevs'
+// network namespace, and returns an errno value, or 0. One thread.
 #ifndef EOIB_VSWITCH_PORT_NETDEV_H_
 #define EOIB_VSWITCH_PORT_NETDEV_H_
 
@@ -32,14 +32,15 @@ int VisitNetdevs(int netlink, absl::FunctionRef<void(const NetdevInfo& info)> vi
 
 struct NetdevChange {
   absl::optional<std::string> alias;
-  bool no_ipv6_addresses = false;         // the kernel makes none by itself (addrgenmode none)
-  absl::optional<uint32_t> gso_max_size;  // bytes: the kernel cuts super-frames of this size or more
+  bool no_ipv6_addresses = false;  // the kernel makes none by itself (addrgenmode none)
+  // Bytes: the kernel cuts super-frames of this size or more.
+  absl::optional<uint32_t> gso_max_size;
   absl::optional<uint32_t> group;
 };
 int ChangeNetdev(int netlink, const std::string& name, const NetdevChange& change);
 
-// Deletes all netdevs of a group at once. Deleting a single one takes some 20 ms, in which the kernel waits for RCU grace
-// periods.
+// Deletes all netdevs of a group at once. Deleting a single one takes some 20 ms, in which the
+// kernel waits for RCU grace periods.
 int DeleteNetdevs(int netlink, uint32_t group);
 
 }  // namespace eoib

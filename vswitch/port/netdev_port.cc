@@ -20,12 +20,14 @@
 #include "absl/strings/str_cat.h"
 #include "vswitch/base/byte_order.h"
 #include "vswitch/port/divide_super_frame.h"
+#include "vswitch/port/merged_segments.h"
 #include "vswitch/wire/ethernet.h"
 
 namespace eoib {
 namespace {
 
-constexpr uint32_t kTags = 2;         // one that the kernel hands over beside the frame, and one of the forwarder
+// One that the kernel hands over beside the frame, and one of the forwarder.
+constexpr uint32_t kTags = 2;
 constexpr int kQueueBytes = 8 << 20;  // in the kernel, each way: some hundred super-frames
 
 absl::Status Failed(absl::string_view what, const std::string& name) {
@@ -48,11 +50,13 @@ DropReason PacketSocketFailure(int error) {
   }
 }
 
-// A packet socket cannot be asked whether it knows UDP super-frames, as a TAP can: Linux 6.2 is the first that does.
+// A packet socket cannot be asked whether it knows UDP super-frames, as a TAP can: Linux 6.2 is the
+// first that does.
 bool KernelKnowsUdpSuperFrames() {
   utsname kernel;
   int major = 0, minor = 0;
-  if (uname(&kernel) != 0 || std::sscanf(kernel.release, "%d.%d", &major, &minor) != 2) return false;
+  if (uname(&kernel) != 0 || std::sscanf(kernel.release, "%d.%d", &major, &minor) != 2)
+    return false;
   return std::make_pair(major, minor) >= std::make_pair(6, 2);
 }
 
@@ -62,17 +66,20 @@ absl::StatusOr<UniqueFd> OpenPacketSocket(const std::string& name) {
   if (packets.valid()) return packets;
   const std::string what = absl::StrCat("open a packet socket for netdev ", name, ": ");
   if (errno == EPERM || errno == EACCES) {
-    return absl::PermissionDeniedError(
-        absl::StrCat(what, "the process has no CAP_NET_RAW; run it as root, or give it that capability"));
+    return absl::PermissionDeniedError(absl::StrCat(
+        what, "the process has no CAP_NET_RAW; run it as root, or give it that capability"));
   }
   if (errno == EAFNOSUPPORT) {
-    return absl::UnavailableError(absl::StrCat(what, strerror(errno), "; allow AF_PACKET in the unit of the service ",
-                                               "(RestrictAddressFamilies), or load the module af_packet"));
+    return absl::UnavailableError(
+        absl::StrCat(what, strerror(errno), "; allow AF_PACKET in the unit of the service ",
+                     "(RestrictAddressFamilies), or load the module af_packet"));
   }
   return absl::UnavailableError(absl::StrCat(what, strerror(errno)));
 }
 
-bool SetOption(int fd, int option, int value) { return setsockopt(fd, SOL_PACKET, option, &value, sizeof(value)) == 0; }
+bool SetOption(int fd, int option, int value) {
+  return setsockopt(fd, SOL_PACKET, option, &value, sizeof(value)) == 0;
+}
 
 // More than net.core.rmem_max and wmem_max allow if the process has CAP_NET_ADMIN.
 void SetQueueSize(int fd, int force, int limited) {
@@ -91,15 +98,17 @@ bool SetPromiscuous(int fd, int index, bool on) {
   packet_mreq request{};
   request.mr_ifindex = index;
   request.mr_type = PACKET_MR_PROMISC;
-  return setsockopt(fd, SOL_PACKET, on ? PACKET_ADD_MEMBERSHIP : PACKET_DROP_MEMBERSHIP, &request, sizeof(request)) == 0;
+  return setsockopt(fd, SOL_PACKET, on ? PACKET_ADD_MEMBERSHIP : PACKET_DROP_MEMBERSHIP, &request,
+                    sizeof(request)) == 0;
 }
 
-// The index of the netdev that the socket is bound to. The kernel unbinds it from a netdev that goes, even if that returns with
-// the same index, as from another network namespace.
+// The index of the netdev that the socket is bound to. The kernel unbinds it from a netdev that
+// goes, even if that returns with the same index, as from another network namespace.
 int BoundIndex(int fd) {
   sockaddr_ll address{};
   socklen_t size = sizeof(address);
-  return getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0 ? address.sll_ifindex : 0;
+  return getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0 ? address.sll_ifindex
+                                                                            : 0;
 }
 
 bool IsAgentTap(const NetdevInfo& info) { return absl::StartsWith(info.alias, "eoib:"); }
@@ -127,7 +136,7 @@ NetdevPort::NetdevPort(const std::string& name, UniqueFd netlink, UniqueFd packe
       takes_udp_super_frames_(KernelKnowsUdpSuperFrames()),
       netlink_(std::move(netlink)),
       socket_(std::move(packets)),
-      writer_(socket_.get(), PacketSocketFailure),
+      writer_(socket_.get(), PacketSocketFailure, &long_frames_),
       whole_(new uint8_t[kVlanTagSize + kLargestFrame]) {
   writer_.set_joins_udp(takes_udp_super_frames_);
   writer_.SetUp(false);
@@ -138,7 +147,8 @@ absl::StatusOr<std::unique_ptr<NetdevPort>> NetdevPort::Open(const std::string& 
   if (!packets.ok()) return packets.status();
   UniqueFd netlink(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
   if (!netlink.valid()) return Failed("open a netlink socket for netdev", name);
-  auto port = std::unique_ptr<NetdevPort>(new NetdevPort(name, std::move(netlink), *std::move(packets)));
+  auto port =
+      std::unique_ptr<NetdevPort>(new NetdevPort(name, std::move(netlink), *std::move(packets)));
   if (absl::Status status = port->Configure(); !status.ok()) return status;
   NetdevInfo info;
   if (FindNetdev(port->netlink_.get(), name, &info) == 0) {
@@ -152,9 +162,11 @@ absl::Status NetdevPort::Configure() {
   const int fd = socket_.get();
   SetQueueSize(fd, SO_RCVBUFFORCE, SO_RCVBUF);
   SetQueueSize(fd, SO_SNDBUFFORCE, SO_SNDBUF);
-  if (!SetOption(fd, PACKET_VNET_HDR, 1)) return Failed("offload checksums and segmentation of netdev", name_);
+  if (!SetOption(fd, PACKET_VNET_HDR, 1))
+    return Failed("offload checksums and segmentation of netdev", name_);
   if (!SetOption(fd, PACKET_AUXDATA, 1)) return Failed("ask for the VLAN tags of netdev", name_);
-  if (!SetOption(fd, PACKET_IGNORE_OUTGOING, 1)) return Failed("ignore frames that are sent on netdev", name_);
+  if (!SetOption(fd, PACKET_IGNORE_OUTGOING, 1))
+    return Failed("ignore frames that are sent on netdev", name_);
   return TakeNothing(fd) ? absl::OkStatus() : Failed("filter the frames of netdev", name_);
 }
 
@@ -171,29 +183,33 @@ std::string NetdevPort::AgentTapIn(const NetdevInfo& info) const {
 // An error if the netdev cannot be a port.
 absl::Status NetdevPort::Refusal(const NetdevInfo& info) const {
   const std::string what = absl::StrCat("use netdev ", name_, " as a port: ");
-  if (!info.ethernet) return absl::FailedPreconditionError(absl::StrCat(what, "it is no Ethernet interface"));
+  if (!info.ethernet)
+    return absl::FailedPreconditionError(absl::StrCat(what, "it is no Ethernet interface"));
   if (IsAgentTap(info)) {
-    return absl::FailedPreconditionError(absl::StrCat(what, "it is the TAP of ", absl::CHexEscape(info.alias),
-                                                      ", a vPort of an agent; connect what is behind it there"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(what, "it is the TAP of ", absl::CHexEscape(info.alias),
+                     ", a vPort of an agent; connect what is behind it there"));
   }
   if (const std::string tap = AgentTapIn(info); !tap.empty()) {
-    return absl::FailedPreconditionError(absl::StrCat(what, "its port ", tap,
-                                                      " is the TAP of a vPort, so frames would loop; use ", tap,
-                                                      " alone, or take it out (ip link set ", tap, " nomaster)"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(what, "its port ", tap, " is the TAP of a vPort, so frames would loop; use ",
+                     tap, " alone, or take it out (ip link set ", tap, " nomaster)"));
   }
   if (info.master == 0) return absl::OkStatus();
   char name[IF_NAMESIZE] = "?";
   if_indextoname(static_cast<unsigned>(info.master), name);
   const std::string master = absl::CHexEscape(name);
-  return absl::FailedPreconditionError(absl::StrCat(what, "it is a port of ", master,
-                                                    ", which would forward its frames, too; take it out (ip link set ", name_,
-                                                    " nomaster), or use a TAP vPort and make that a port of ", master));
+  return absl::FailedPreconditionError(
+      absl::StrCat(what, "it is a port of ", master,
+                   ", which would forward its frames, too; take it out (ip link set ", name_,
+                   " nomaster), or use a TAP vPort and make that a port of ", master));
 }
 
 const std::string& NetdevPort::Check() {
   tpacket_stats statistics{};
   socklen_t size = sizeof(statistics);
-  if (getsockopt(socket_.get(), SOL_PACKET, PACKET_STATISTICS, &statistics, &size) == 0) overruns_ += statistics.tp_drops;
+  if (getsockopt(socket_.get(), SOL_PACKET, PACKET_STATISTICS, &statistics, &size) == 0)
+    overruns_ += statistics.tp_drops;
   NetdevInfo info;
   const int error = FindNetdev(netlink_.get(), name_, &info);
   const absl::Status refusal = error == 0 ? Refusal(info) : absl::OkStatus();
@@ -201,7 +217,8 @@ const std::string& NetdevPort::Check() {
     Take(info);
   } else {
     Leave();
-    trouble_ = error == ENODEV ? absl::StrCat("there is no netdev ", name_, "; the vPort takes it when it is there")
+    trouble_ = error == ENODEV ? absl::StrCat("there is no netdev ", name_,
+                                              "; the vPort takes it when it is there")
                : error != 0    ? absl::StrCat("find netdev ", name_, ": ", strerror(error))
                                : std::string(refusal.message());
   }
@@ -217,10 +234,12 @@ void NetdevPort::Take(const NetdevInfo& info) {
     }
   }
   mtu_.store(info.mtu, std::memory_order_relaxed);
-  writer_.SetLargest(info.mtu + kEthernetHeaderSize + kVlanTagSize);
-  trouble_ = !info.up        ? absl::StrCat("netdev ", name_, " is down; set it up (ip link set ", name_, " up)")
-             : !info.carrier ? absl::StrCat("netdev ", name_, " has no carrier; look at its other end")
-                             : "";
+  long_frames_.Attach(info.index, info.mtu);
+  writer_.SetLargest(info.mtu + kMtuOverhead);
+  trouble_ =
+      !info.up ? absl::StrCat("netdev ", name_, " is down; set it up (ip link set ", name_, " up)")
+      : !info.carrier ? absl::StrCat("netdev ", name_, " has no carrier; look at its other end")
+                      : "";
   writer_.SetUp(trouble_.empty());
 }
 
@@ -239,14 +258,15 @@ bool NetdevPort::Attach(int index) {
   return attached;
 }
 
-// The socket stays bound, because a socket that is bound to no netdev would receive from all. The calls fail if the netdev was
-// deleted.
+// The socket stays bound, because a socket that is bound to no netdev would receive from all. The
+// calls fail if the netdev was deleted.
 void NetdevPort::Leave() {
   writer_.SetUp(false);
   mtu_.store(0, std::memory_order_relaxed);
   if (index_ == 0) return;
   TakeNothing(socket_.get());
   SetPromiscuous(socket_.get(), index_, false);
+  long_frames_.Leave();
   index_ = 0;
 }
 
@@ -262,18 +282,22 @@ int NetdevPort::Read(ScatterList* list, Arrival* arrival) const noexcept {
   const ssize_t size = recvmsg(socket_.get(), &message, 0);
   if (size < 0) return errno;
   arrival->truncated = (message.msg_flags & MSG_TRUNC) != 0;
-  arrival->length = size < static_cast<ssize_t>(kVnetHeaderSize) ? 0 : static_cast<uint32_t>(size - kVnetHeaderSize);
+  arrival->length = size < static_cast<ssize_t>(kVnetHeaderSize)
+                        ? 0
+                        : static_cast<uint32_t>(size - kVnetHeaderSize);
   const cmsghdr* const first = CMSG_FIRSTHDR(&message);
   if (first == nullptr || first->cmsg_type != PACKET_AUXDATA) return 0;
   tpacket_auxdata metadata;
   std::memcpy(&metadata, CMSG_DATA(first), sizeof(metadata));
   if ((metadata.tp_status & TP_STATUS_VLAN_VALID) == 0) return 0;
   const bool names_tpid = (metadata.tp_status & TP_STATUS_VLAN_TPID_VALID) != 0;
-  arrival->tag = uint32_t{names_tpid ? metadata.tp_vlan_tpid : kEtherTypeVlan} << 16 | metadata.tp_vlan_tci;
+  arrival->tag =
+      uint32_t{names_tpid ? metadata.tp_vlan_tpid : kEtherTypeVlan} << 16 | metadata.tp_vlan_tci;
   return 0;
 }
 
-size_t NetdevPort::Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept {
+size_t NetdevPort::Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out,
+                           PortReceiveCounts* counts) noexcept {
   ScatterList list(pool, mtu, &spill_, kTags);
   size_t received = 0;
   size_t buffers = 0;
@@ -282,14 +306,18 @@ size_t NetdevPort::Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out
   const size_t room = parts == 1 ? 0 : MostBuffers(kLargestFrame, list.layout());
   // Counts tries, so the loop is bounded even if every frame is refused.
   for (size_t tries = 0; tries < out.size() && buffers < out.size() && list.Refill(); ++tries) {
-    if (received != 0 && (out.size() - received < parts || pool->count(BufferPool::State::kFree) < room)) break;
+    if (received != 0 &&
+        (out.size() - received < parts || pool->count(BufferPool::State::kFree) < room))
+      break;
     Arrival arrival;
     const int error = Read(&list, &arrival);
     if (ABSL_PREDICT_FALSE(error == EINVAL)) {
-      ++counts->too_large;  // a super-frame of a kind that has no virtio_net_hdr, such as a tunnel's
+      // A super-frame of a kind that has no virtio_net_hdr, such as a tunnel's.
+      ++counts->too_large;
       continue;
     }
-    if (error != 0) return received;  // nothing is there; or ENETDOWN, once after the netdev went down
+    // Nothing is there; or ENETDOWN, once after the netdev went down.
+    if (error != 0) return received;
     const size_t frames = Accept(arrival, &list, pool, out.subspan(received), counts);
     for (size_t i = 0; i < frames; ++i) buffers += out[received + i].buffers;
     received += frames;
@@ -298,20 +326,24 @@ size_t NetdevPort::Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out
 }
 
 // Makes a frame of what was read, or several. Returns their number; 0 if it was refused.
-size_t NetdevPort::Accept(const Arrival& arrival, ScatterList* list, BufferPool* pool, absl::Span<Frame> out,
-                          PortReceiveCounts* counts) noexcept {
+size_t NetdevPort::Accept(const Arrival& arrival, ScatterList* list, BufferPool* pool,
+                          absl::Span<Frame> out, PortReceiveCounts* counts) noexcept {
   const absl::optional<Gso> gso = arrival.header.gso();
   if (ABSL_PREDICT_FALSE(arrival.length < kEthernetHeaderSize)) {
     ++counts->runt;
     return 0;
   }
-  if (ABSL_PREDICT_FALSE(!gso.has_value() || arrival.truncated || arrival.length + arrival.tag_size() > list->largest())) {
-    const size_t parts = gso.has_value() && !arrival.truncated ? Divide(arrival, *gso, *list, pool, out) : 0;
-    counts->too_large += parts == 0;
-    return parts;
+  if (ABSL_PREDICT_FALSE(!gso.has_value() || arrival.truncated ||
+                         arrival.length + arrival.tag_size() > list->largest())) {
+    const bool divisible = gso.has_value() && gso->type != GsoType::kNone && !arrival.truncated;
+    if (divisible && arrival.length <= kLargestFrame)
+      return Divide(arrival, *gso, *list, pool, out, counts);
+    ++counts->too_large;
+    return 0;
   }
   Frame& frame = out[0];
   frame = list->Take(arrival.length, *gso, arrival.tag_size());
+  frame.checksum_is_good = arrival.header.has_verified();
   if (ABSL_PREDICT_FALSE(!arrival.header.ReadChecksum(frame.length, &frame.checksum))) {
     ++counts->bad_checksum_request;
     pool->Free(frame.buffer);
@@ -325,14 +357,22 @@ size_t NetdevPort::Accept(const Arrival& arrival, ScatterList* list, BufferPool*
   return 1;
 }
 
-size_t NetdevPort::Divide(const Arrival& arrival, const Gso& gso, const ScatterList& list, BufferPool* pool,
-                          absl::Span<Frame> out) noexcept {
-  if (gso.type == GsoType::kNone || !arrival.header.checksum().needed || arrival.length > kLargestFrame) return 0;
-  uint8_t* const frame = whole_.get() + kVlanTagSize;
-  list.Copy(arrival.length, frame);
-  if (arrival.tag != 0) InsertTag(frame, arrival.tag);
-  const uint32_t tag = arrival.tag_size();
-  return DivideSuperFrame({frame - tag, arrival.length + tag}, gso, list.layout(), pool, out);
+size_t NetdevPort::Divide(const Arrival& arrival, const Gso& gso, const ScatterList& list,
+                          BufferPool* pool, absl::Span<Frame> out,
+                          PortReceiveCounts* counts) noexcept {
+  uint8_t* const start = whole_.get() + kVlanTagSize;
+  list.Copy(arrival.length, start);
+  if (arrival.tag != 0) InsertTag(start, arrival.tag);
+  Frame frame{BufferId::None(), start - arrival.tag_size(), arrival.length + arrival.tag_size()};
+  frame.gso = gso;
+  frame.checksum_is_good = arrival.header.has_verified();
+  if (!arrival.header.checksum().needed && !ReopenChecksum(PieceReader(frame.bytes()), &frame)) {
+    ++counts->bad_checksum_request;
+    return 0;
+  }
+  const size_t parts = DivideSuperFrame(frame.bytes(), gso, list.layout(), pool, out);
+  counts->too_large += parts == 0;
+  return parts;
 }
 
 }  // namespace eoib

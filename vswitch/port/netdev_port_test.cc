@@ -2,20 +2,25 @@
 #include "vswitch/port/netdev_port.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <linux/if_packet.h>
+#include <linux/if_tun.h>
 #include <net/ethernet.h>
 #include <net/if.h>
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "vswitch/base/allocation_counter_for_test.h"
@@ -50,6 +55,8 @@ Bytes Plain(size_t size, const Bytes& tags = {}) {
 const Bytes kTag10 = {0x81, 0x00, 0x60, 0x0a};         // VLAN 10, priority 3
 const Bytes kServiceTag10 = {0x88, 0xa8, 0x00, 0x0a};  // 802.1ad
 
+const Bytes kTwoTags = {0x88, 0xa8, 0x00, 0x0a, 0x81, 0x00, 0x00, 0x14};
+
 // The other end of the veth pair: a packet socket with virtio_net_hdr.
 class Peer {
  public:
@@ -58,7 +65,8 @@ class Peer {
     Bytes frame;  // with its tag
   };
 
-  explicit Peer(const std::string& netdev) : socket_(socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) {
+  explicit Peer(const std::string& netdev)
+      : socket_(socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) {
     for (const int option : {PACKET_VNET_HDR, PACKET_IGNORE_OUTGOING, PACKET_AUXDATA}) {
       const int on = 1;
       EXPECT_EQ(setsockopt(socket_.get(), SOL_PACKET, option, &on, sizeof(on)), 0);
@@ -72,7 +80,8 @@ class Peer {
 
   void Send(Bytes frame, VnetHeader header = {}) {
     const iovec parts[] = {{&header, sizeof(header)}, {frame.data(), frame.size()}};
-    ASSERT_EQ(writev(socket_.get(), parts, 2), static_cast<ssize_t>(sizeof(header) + frame.size())) << strerror(errno);
+    ASSERT_EQ(writev(socket_.get(), parts, 2), static_cast<ssize_t>(sizeof(header) + frame.size()))
+        << strerror(errno);
   }
   void Send(const SuperFrameShape& shape, uint8_t gso_type, uint16_t size) {
     VnetHeader header;
@@ -91,10 +100,12 @@ class Peer {
       if (poll(&waiting, 1, milliseconds) != 1) return {};
       Received received;
       received.frame.resize(66000);
-      iovec parts[] = {{&received.header, sizeof(VnetHeader)}, {received.frame.data(), received.frame.size()}};
+      iovec parts[] = {{&received.header, sizeof(VnetHeader)},
+                       {received.frame.data(), received.frame.size()}};
       char control[CMSG_SPACE(sizeof(tpacket_auxdata))];
       msghdr message{};
-      message.msg_iov = parts, message.msg_iovlen = 2, message.msg_control = control, message.msg_controllen = sizeof(control);
+      message.msg_iov = parts, message.msg_iovlen = 2, message.msg_control = control,
+      message.msg_controllen = sizeof(control);
       const ssize_t size = recvmsg(socket_.get(), &message, 0);
       if (size < static_cast<ssize_t>(kVnetHeaderSize)) return {};
       received.frame.resize(static_cast<size_t>(size) - kVnetHeaderSize);
@@ -106,7 +117,8 @@ class Peer {
         received.frame.insert(received.frame.begin() + 12, bytes, bytes + 4);
       }
       const Bytes source(received.frame.begin() + 6, received.frame.begin() + 12);
-      if (source == Bytes{2, 0, 0, 0, 0, 0x0a}) return received;  // the others are from the kernel itself, such as IPv6
+      // The others are from the kernel itself, such as IPv6.
+      if (source == Bytes{2, 0, 0, 0, 0, 0x0a}) return received;
     }
   }
 
@@ -131,14 +143,15 @@ class NetdevPortTest : public testing::Test {
     EXPECT_EQ(pool_->count(BufferPool::State::kFree), pool_->size());
   }
   static void MakePair() {
-    ASSERT_TRUE(Ip("link add port0 mtu 2026 type veth peer name peer0 mtu 2026"));
+    ASSERT_TRUE(Ip("link add port0 mtu 2022 type veth peer name peer0 mtu 2022"));
     for (const std::string end : {"port0", "peer0"}) {
       ASSERT_TRUE(Ip("link set " + end + " addrgenmode none"));
       ASSERT_TRUE(Ip("link set " + end + " up"));
     }
   }
   static void SetMtu(int mtu) {
-    for (const std::string end : {"port0", "peer0"}) ASSERT_TRUE(Ip("link set " + end + " mtu " + std::to_string(mtu)));
+    for (const std::string end : {"port0", "peer0"})
+      ASSERT_TRUE(Ip("link set " + end + " mtu " + std::to_string(mtu)));
   }
 
   // Polls the port until frames of the tests were taken, or any was refused.
@@ -150,7 +163,8 @@ class NetdevPortTest : public testing::Test {
       Frame frames[16];
       const size_t received = port_->Receive(pool_.get(), kMtu, absl::MakeSpan(frames), &counts_);
       for (const Frame& frame : absl::MakeSpan(frames).first(received)) {
-        const bool of_test = MacAddr::FromWire(frame.data + 6) == MacAddr::FromUint64(0x02'00'00'00'00'0a);
+        const bool of_test =
+            MacAddr::FromWire(frame.data + 6) == MacAddr::FromUint64(0x02'00'00'00'00'0a);
         of_test ? taken.push_back(frame) : pool_->Free(frame.buffer);
       }
     }
@@ -158,7 +172,9 @@ class NetdevPortTest : public testing::Test {
   }
   Bytes BytesOf(const Frame& frame) {
     Bytes bytes;
-    VisitPieces(*pool_, frame, [&bytes](absl::Span<uint8_t> piece) { bytes.insert(bytes.end(), piece.begin(), piece.end()); });
+    VisitPieces(*pool_, frame, [&bytes](absl::Span<uint8_t> piece) {
+      bytes.insert(bytes.end(), piece.begin(), piece.end());
+    });
     return bytes;
   }
   void Free(const std::vector<Frame>& frames) {
@@ -172,7 +188,8 @@ class NetdevPortTest : public testing::Test {
     Free(frames);
     return bytes;
   }
-  // After a netdev was set up: the kernel drops frames until it has noticed the carrier. Sends both ways until a frame comes.
+  // After a netdev was set up: the kernel drops frames until it has noticed the carrier. Sends both
+  // ways until a frame comes.
   bool FramesPassBothWays(Peer* peer) {
     bool in = false, out = false;
     for (int tries = 0; tries < 1000 && !(in && out); ++tries) {
@@ -240,7 +257,8 @@ TEST_F(NetdevPortTest, FramesForOtherMacsAreTaken) {
 
 TEST_F(NetdevPortTest, TagsOfTheWireAreInTheFrame) {
   for (const Bytes& tags :
-       {kTag10, kServiceTag10, Bytes{0x81, 0x00, 0x00, 0x0a, 0x81, 0x00, 0x00, 0x14}, Bytes{0x81, 0, 0x60, 0}}) {
+       {kTag10, kServiceTag10, Bytes{0x81, 0x00, 0x00, 0x0a, 0x81, 0x00, 0x00, 0x14},
+        Bytes{0x81, 0, 0x60, 0}}) {
     SCOPED_TRACE(testing::PrintToString(tags));
     peer_->Send(Plain(100, tags));
     EXPECT_EQ(ReceiveBytes(), std::vector<Bytes>{Plain(100, tags)});
@@ -260,7 +278,8 @@ TEST_F(NetdevPortTest, FramesThatLeaveTheNetdevAreNotTaken) {
   EXPECT_EQ(peer_->Receive().frame, Plain(100));
   EXPECT_EQ(peer_->Receive().frame, Plain(200));
   peer_->Send(Plain(300));
-  EXPECT_EQ(ReceiveBytes(), std::vector<Bytes>{Plain(300)}) << "the first frame that is taken came from the wire";
+  EXPECT_EQ(ReceiveBytes(), std::vector<Bytes>{Plain(300)})
+      << "the first frame that is taken came from the wire";
 }
 
 TEST_F(NetdevPortTest, ChecksumRequestsPassBothWays) {
@@ -272,7 +291,8 @@ TEST_F(NetdevPortTest, ChecksumRequestsPassBothWays) {
   const std::vector<Frame> frames = Receive();
   ASSERT_EQ(frames.size(), 1u);
   EXPECT_EQ(BytesOf(frames[0]), segment);
-  EXPECT_EQ(frames[0].checksum, request) << "its start counts the tag, which the kernel handed over beside the frame";
+  EXPECT_EQ(frames[0].checksum, request)
+      << "its start counts the tag, which the kernel handed over beside the frame";
   EXPECT_EQ(port_->Transmit(frames[0], false), DropReason::kNone);
   DropReason reason;
   EXPECT_EQ(port_->Flush(&reason), 0u);
@@ -311,7 +331,8 @@ TEST_F(NetdevPortTest, SuperFramesPassBothWays) {
     EXPECT_EQ(frame.checksum, request);
     EXPECT_EQ(frame.gso, (Gso{GsoType::kTcp, 1448}));
     const PieceLayout layout(kMtu);
-    EXPECT_LE(frame.length, tagged ? layout.first + kVlanTagSize : layout.first) << "room for the forwarder's tag";
+    EXPECT_LE(frame.length, tagged ? layout.first + kVlanTagSize : layout.first)
+        << "room for the forwarder's tag";
     EXPECT_EQ(pool_->Bytes(pool_->Next(frame.buffer)).size(), layout.piece);
     EXPECT_EQ(port_->TransmitLarge(*pool_, frame, false), DropReason::kNone);
     Free(frames);
@@ -333,8 +354,8 @@ TEST_F(NetdevPortTest, SuperFrameIsCutForANetdevThatTakesNone) {
   for (const size_t size : {1448, 1448, 104}) {
     const Peer::Received segment = peer_->Receive();
     ASSERT_EQ(segment.frame.size(), 58 + size);
-    EXPECT_TRUE(
-        std::equal(segment.frame.begin() + 58, segment.frame.end(), whole.begin() + 58 + static_cast<ptrdiff_t>(payload)));
+    EXPECT_TRUE(std::equal(segment.frame.begin() + 58, segment.frame.end(),
+                           whole.begin() + 58 + static_cast<ptrdiff_t>(payload)));
     payload += size;
   }
 }
@@ -360,9 +381,11 @@ TEST_F(NetdevPortTest, SuperFrameThatIsTooLargeForItsDatagramsIsDivided) {
       for (const Frame& part : parts) {
         const Bytes bytes = BytesOf(part);
         EXPECT_EQ(part.checksum, request);
-        payload.insert(payload.end(), bytes.begin() + static_cast<ptrdiff_t>(HeaderSizeOf(shape)), bytes.end());
+        payload.insert(payload.end(), bytes.begin() + static_cast<ptrdiff_t>(HeaderSizeOf(shape)),
+                       bytes.end());
       }
-      EXPECT_EQ(payload, Bytes(whole.begin() + static_cast<ptrdiff_t>(HeaderSizeOf(shape)), whole.end()));
+      EXPECT_EQ(payload,
+                Bytes(whole.begin() + static_cast<ptrdiff_t>(HeaderSizeOf(shape)), whole.end()));
       Free(parts);
     }
   }
@@ -383,7 +406,8 @@ TEST_F(NetdevPortTest, SuperFrameThatComesLateInABatchIsDivided) {
 TEST_F(NetdevPortTest, SegmentsOfABatchLeaveAsOneFrame) {
   ChecksumRequest request;
   for (const uint32_t sequence : {0u, 100u, 200u}) {
-    const Frame frame = InBuffers(MakeSuperFrame({.payload = 100, .sequence = sequence}, &request), request);
+    const Frame frame =
+        InBuffers(MakeSuperFrame({.payload = 100, .sequence = sequence}, &request), request);
     EXPECT_EQ(port_->Transmit(frame, false), DropReason::kNone);
     pool_->Free(frame.buffer);
   }
@@ -402,10 +426,36 @@ TEST_F(NetdevPortTest, FramesLargerThanTheNetdevsMtuAreReported) {
   EXPECT_EQ(Transmit(Plain(1018, kTag10)), DropReason::kNone);
   EXPECT_EQ(Transmit(Plain(1015)), DropReason::kPortTooLarge) << "the kernel refuses it";
   EXPECT_EQ(Transmit(Plain(1019, kTag10)), DropReason::kPortTooLarge);
+  EXPECT_EQ(Transmit(Plain(1023, kTwoTags)), DropReason::kPortTooLarge);
   ChecksumRequest request;
-  const Frame super_frame = InBuffers(MakeSuperFrame({.payload = 5000}, &request), request, {GsoType::kTcp, 1448});
-  EXPECT_EQ(port_->TransmitLarge(*pool_, super_frame, false), DropReason::kPortTooLarge) << "its segments";
+  const Frame super_frame =
+      InBuffers(MakeSuperFrame({.payload = 5000}, &request), request, {GsoType::kTcp, 1448});
+  EXPECT_EQ(port_->TransmitLarge(*pool_, super_frame, false), DropReason::kPortTooLarge)
+      << "its segments";
   pool_->Free(super_frame.buffer);
+}
+
+// send() to a packet socket refuses these.
+TEST_F(NetdevPortTest, PacketsOfTheFullMtuLeaveBehindTwoTags) {
+  const std::unique_ptr<Port> queue = port_->MakeQueue();
+  for (const int mtu : {1500, 2022, 1280}) {
+    SetMtu(mtu);
+    // The peer's own end drops a frame that is longer than its MTU with one tag, where a NIC does
+    // not.
+    ASSERT_TRUE(Ip("link set peer0 mtu 2100"));
+    EXPECT_EQ(port_->Check(), "");
+    for (int round = 0; round < 600; ++round) {  // more than the ring has slots
+      const size_t size = static_cast<size_t>(mtu) + (round % 2 == 0 ? 22 : 18);
+      const Bytes bytes = Plain(size, round % 2 == 0 ? kTwoTags : kServiceTag10);
+      const Frame frame = InBuffers(bytes);
+      Port* const port = round % 3 == 0 ? queue.get() : port_.get();
+      ASSERT_EQ(frame.IsLarge() ? port->TransmitLarge(*pool_, frame, false)
+                                : port->Transmit(frame, false),
+                DropReason::kNone);
+      pool_->Free(frame.buffer);
+      ASSERT_EQ(peer_->Receive().frame, bytes) << "MTU " << mtu << ", round " << round;
+    }
+  }
 }
 
 // A netdev whose MTU is larger than the VES's: the frame comes in pieces, which become segments.
@@ -427,13 +477,55 @@ TEST_F(NetdevPortTest, LargeFramesComeInPieces) {
   }
 }
 
+// The test writes a super-frame with a complete checksum to a TAP. The port receives it as from a
+// NIC with LRO.
+TEST_F(NetdevPortTest, MergedSegmentsWithACompleteChecksumAreTaken) {
+  UniqueFd tap(open("/dev/net/tun", O_RDWR | O_CLOEXEC));
+  ifreq request{};
+  std::strcpy(request.ifr_name, "lro0");
+  request.ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR;
+  ASSERT_EQ(ioctl(tap.get(), TUNSETIFF, &request), 0) << strerror(errno);
+  ASSERT_TRUE(Ip("link set lro0 addrgenmode none") && Ip("link set lro0 up"));
+  port_ = NetdevPort::Open("lro0").value();
+  ASSERT_EQ(port_->trouble(), "");
+  for (const size_t payload : {5600u, 65495u}) {
+    for (const bool right : {true, false}) {
+      SCOPED_TRACE(absl::StrCat(payload, right ? " right" : " wrong"));
+      ChecksumRequest checksum;
+      Bytes frame = MakeSuperFrame({.payload = payload}, &checksum);
+      CompleteChecksum(absl::MakeSpan(frame), checksum);
+      if (!right) frame.back() ^= 1;
+      VnetHeader header;
+      header.Describe({GsoType::kTcp, 1400}, /*ipv6=*/false, 54);
+      iovec parts[] = {{&header, sizeof(header)}, {frame.data(), frame.size()}};
+      ASSERT_EQ(writev(tap.get(), parts, 2), static_cast<ssize_t>(sizeof(header) + frame.size()))
+          << strerror(errno);
+      const std::vector<Frame> frames = Receive();
+      if (payload == 5600u) {
+        ASSERT_EQ(frames.size(), 1u);
+        EXPECT_EQ(BytesOf(frames[0]), frame);
+        EXPECT_EQ(frames[0].gso, (Gso{GsoType::kTcp, 1400}));
+        EXPECT_FALSE(frames[0].checksum.needed || frames[0].checksum_is_good)
+            << "the forwarder looks at it";
+      } else {
+        EXPECT_EQ(frames.size(), right ? 2u : 0u) << "divided, with unfinished checksums";
+        for (const Frame& part : frames) EXPECT_TRUE(part.checksum.needed);
+      }
+      Free(frames);
+    }
+  }
+  EXPECT_EQ(counts_.bad_checksum_request, 1u) << "the wrong one that had to be divided";
+  EXPECT_EQ(counts_.too_large, 0u);
+}
+
 TEST_F(NetdevPortTest, WrongFramesAreCounted) {
   VnetHeader header;
   header.Request({true, 90, 16});
   Bytes segment = Plain(110);
   peer_->Send(segment, header);
   Free(Receive());
-  EXPECT_EQ(counts_.bad_checksum_request + counts_.too_large, 0u) << "within the frame; the forwarder looks at it";
+  EXPECT_EQ(counts_.bad_checksum_request + counts_.too_large, 0u)
+      << "within the frame; the forwarder looks at it";
   SetMtu(65535);
   peer_->Send(Plain(65500));  // no super-frame, so it cannot be divided
   EXPECT_TRUE(Receive().empty());
@@ -525,11 +617,13 @@ TEST_F(NetdevPortTest, RenamedNetdevIsLeft) {
 TEST_F(NetdevPortTest, NetdevThatBecomesABridgesPortIsLeft) {
   ASSERT_TRUE(Ip("link add br0 type bridge"));
   ASSERT_TRUE(Ip("link set port0 master br0"));
-  EXPECT_THAT(port_->Check(), HasSubstr("it is a port of br0, which would forward its frames, too; take it out"));
+  EXPECT_THAT(port_->Check(),
+              HasSubstr("it is a port of br0, which would forward its frames, too; take it out"));
   peer_->Send(Plain(100));
   EXPECT_TRUE(Receive(100).empty());
   EXPECT_EQ(Transmit(Plain(100)), DropReason::kPortDown);
-  EXPECT_THAT(std::string(NetdevPort::Open("port0").status().message()), HasSubstr("it is a port of br0"));
+  EXPECT_THAT(std::string(NetdevPort::Open("port0").status().message()),
+              HasSubstr("it is a port of br0"));
   ASSERT_TRUE(Ip("link set port0 nomaster"));
   EXPECT_EQ(port_->Check(), "");
   EXPECT_TRUE(FramesPassBothWays(peer_.get()));
@@ -542,16 +636,19 @@ TEST_F(NetdevPortTest, BridgeWithATapOfAnAgentIsLeft) {
   ASSERT_TRUE(bridge.ok()) << bridge.status();
   EXPECT_THAT((*bridge)->Check(), Not(HasSubstr("loop")));
   ASSERT_TRUE(Ip("link set port0 alias eoib:/var/lib/eoib/web1 && ip link set port0 master br0"));
-  EXPECT_THAT((*bridge)->Check(), HasSubstr("its port port0 is the TAP of a vPort, so frames would loop"));
+  EXPECT_THAT((*bridge)->Check(),
+              HasSubstr("its port port0 is the TAP of a vPort, so frames would loop"));
   EXPECT_FALSE((*bridge)->up());
-  EXPECT_THAT(std::string(NetdevPort::Open("br0").status().message()), HasSubstr("use port0 alone, or take it out"));
+  EXPECT_THAT(std::string(NetdevPort::Open("br0").status().message()),
+              HasSubstr("use port0 alone, or take it out"));
   ASSERT_TRUE(Ip("link set port0 nomaster"));
   EXPECT_THAT((*bridge)->Check(), Not(HasSubstr("loop")));
   ASSERT_TRUE(Ip("link delete br0"));
 }
 
 TEST_F(NetdevPortTest, NetdevsThatCannotBePortsAreRefused) {
-  EXPECT_THAT(std::string(NetdevPort::Open("lo").status().message()), HasSubstr("use netdev lo as a port: it is no Ethernet"));
+  EXPECT_THAT(std::string(NetdevPort::Open("lo").status().message()),
+              HasSubstr("use netdev lo as a port: it is no Ethernet"));
   ASSERT_TRUE(Ip("link set port0 alias eoib:/var/lib/eoib/web1"));
   EXPECT_THAT(std::string(NetdevPort::Open("port0").status().message()),
               HasSubstr("it is the TAP of eoib:/var/lib/eoib/web1, a vPort of an agent"));

@@ -1,4 +1,4 @@
-// Opening the netdev of a TapPort.
+// OpenTap: creates or takes over a TAP and returns its descriptors.
 #ifndef EOIB_VSWITCH_PORT_OPEN_TAP_H_
 #define EOIB_VSWITCH_PORT_OPEN_TAP_H_
 
@@ -16,10 +16,11 @@ struct OpenedTap {
   bool is_ours = false;  // it was made for this `alias`, now or by a former process
 };
 
-// Opens a TAP netdev that no process has open: the one that has the alias `alias`, whatever its name and namespace are now;
-// else the one of that name; else makes one. An empty alias identifies nothing. `finder` may be null: then it looks in this
-// namespace only. Errors as TapPort::Open.
-absl::StatusOr<OpenedTap> OpenTap(const std::string& name, const std::string& alias, TapFinder* finder);
+// Opens a TAP netdev that no process has open: the one that has the alias `alias`, whatever its
+// name and namespace are now; else the one of that name; else makes one. An empty alias identifies
+// nothing. `finder` may be null: then it looks in this namespace only. Errors as TapPort::Open.
+absl::StatusOr<OpenedTap> OpenTap(const std::string& name, const std::string& alias,
+                                  TapFinder* finder);
 
 }  // namespace eoib
 

@@ -17,11 +17,13 @@ class OwnNamespace : public testing::Environment {
   void SetUp() override {
     ASSERT_EQ(unshare(CLONE_NEWNET | CLONE_NEWNS), 0)
         << "this test needs namespaces of its own: run it as root (CAP_SYS_ADMIN)";
-    // Also for the directory where `ip netns add` keeps its names, so they go with the process, even a killed one.
+    // Also for the directory where `ip netns add` keeps its names, so they go with the process,
+    // even a killed one.
     ASSERT_EQ(mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr), 0);
     ASSERT_EQ(system("mkdir -p /run/netns"), 0);
     ASSERT_EQ(mount("none", "/run/netns", "tmpfs", 0, nullptr), 0);
-    ASSERT_EQ(access("/dev/net/tun", R_OK | W_OK), 0) << "this test needs /dev/net/tun: modprobe tun";
+    ASSERT_EQ(access("/dev/net/tun", R_OK | W_OK), 0)
+        << "this test needs /dev/net/tun: modprobe tun";
   }
 };
 

@@ -12,7 +12,9 @@ absl::optional<PacketCutter> PacketCutter::Of(const BufferPool& pool, const Fram
   return Of(frame, PieceReader(&pool, frame));
 }
 
-absl::optional<PacketCutter> PacketCutter::Of(const Frame& frame) noexcept { return Of(frame, PieceReader(frame.bytes())); }
+absl::optional<PacketCutter> PacketCutter::Of(const Frame& frame) noexcept {
+  return Of(frame, PieceReader(frame.bytes()));
+}
 
 absl::optional<PacketCutter> PacketCutter::Of(const Frame& frame, PieceReader bytes) noexcept {
   const auto headers = ParseSuperFrame(frame.bytes(), frame.total());
@@ -25,21 +27,25 @@ absl::optional<PacketCutter> PacketCutter::Of(const Frame& frame, PieceReader by
 }
 
 size_t PacketCutter::NextSize() const {
-  return next_ == plan_.count() ? 0 : plan_.header_size() - plan_.ip_at() + plan_.payload_size(next_);
+  return next_ == plan_.count() ? 0
+                                : plan_.header_size() - plan_.ip_at() + plan_.payload_size(next_);
 }
 
 absl::Span<uint8_t> PacketCutter::Next(absl::Span<uint8_t> room) noexcept {
   const absl::Span<uint8_t> packet = room.first(NextSize());
   std::array<uint8_t, kLargestHeaders> headers;
   std::memcpy(headers.data(), head_.data(), plan_.header_size());
-  const ChecksumRequest checksum = plan_.WriteHeaders(next_, absl::MakeSpan(headers).first(plan_.header_size()));
+  const ChecksumRequest checksum =
+      plan_.WriteHeaders(next_, absl::MakeSpan(headers).first(plan_.header_size()));
   const size_t header_size = plan_.header_size() - plan_.ip_at();
   std::memcpy(packet.data(), headers.data() + plan_.ip_at(), header_size);
-  const uint16_t data_sum = payload_.CopyAndSum(packet.size() - header_size, packet.data() + header_size);
+  const uint16_t data_sum =
+      payload_.CopyAndSum(packet.size() - header_size, packet.data() + header_size);
   ++next_;
   const size_t l4 = checksum.start - plan_.ip_at();
   // TCP's and UDP's headers have an even length, so the data's words are whole.
-  const auto sum = static_cast<uint16_t>(~OnesComplementSum(packet.subspan(l4, header_size - l4), data_sum));
+  const auto sum =
+      static_cast<uint16_t>(~OnesComplementSum(packet.subspan(l4, header_size - l4), data_sum));
   // A zero field would mean "no checksum" in UDP (RFC 768).
   WriteWire(be16(sum == 0 ? 0xffff : sum), &packet[l4 + checksum.offset]);
   return packet;

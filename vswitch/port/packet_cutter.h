@@ -1,8 +1,8 @@
-// PacketCutter: cuts a super-frame into the IP packets that it stands for, for a link that carries nothing else, such as IPoIB.
-// For one thread.
+// PacketCutter: cuts a super-frame into the IP packets that it stands for, for a link that carries
+// nothing else, such as IPoIB. For one thread.
 //
-// The packets have complete checksums. Their sender left them to the interface, so there is no wrong one that this could hide:
-// a super-frame that says otherwise is not cut.
+// The packets have complete checksums. Their sender left them to the interface, so there is no
+// wrong one that this could hide: a super-frame that says otherwise is not cut.
 #ifndef EOIB_VSWITCH_PORT_PACKET_CUTTER_H_
 #define EOIB_VSWITCH_PORT_PACKET_CUTTER_H_
 
@@ -20,15 +20,16 @@ namespace eoib {
 
 class PacketCutter {
  public:
-  // For a super-frame whose buffers are in `pool`. Nothing if it is none, or asks for another checksum than TCP's or UDP's. The
-  // frame stays as it is while it is cut.
+  // For a super-frame whose buffers are in `pool`. Nothing if it is none, or asks for another
+  // checksum than TCP's or UDP's. The frame stays as it is while it is cut.
   static absl::optional<PacketCutter> Of(const BufferPool& pool, const Frame& frame) noexcept;
   // For one in a single piece, without a buffer.
   static absl::optional<PacketCutter> Of(const Frame& frame) noexcept;
 
   // Bytes of the next packet; 0 if there is none.
   size_t NextSize() const;
-  // Makes the next packet at the start of `room`, and returns it. Requires room for NextSize() bytes, which are not 0.
+  // Makes the next packet at the start of `room`, and returns it. Requires room for NextSize()
+  // bytes, which are not 0.
   absl::Span<uint8_t> Next(absl::Span<uint8_t> room) noexcept;
 
  private:

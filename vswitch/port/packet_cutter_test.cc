@@ -33,7 +33,8 @@ Frame FrameOf(Bytes* bytes, const Row& row, const ChecksumRequest& checksum) {
 // The packet of a right segment, with its checksum complete.
 Bytes ExpectedPacket(const Row& row, size_t i) {
   const size_t from = i * row.gso.size;
-  Bytes segment = ExpectedSegment(row.shape, i, from, std::min<size_t>(from + row.gso.size, row.shape.payload));
+  Bytes segment =
+      ExpectedSegment(row.shape, i, from, std::min<size_t>(from + row.gso.size, row.shape.payload));
   segment.erase(segment.begin(), segment.begin() + (row.shape.vid >= 0 ? 18 : 14));
   EXPECT_TRUE(WriteChecksum(absl::MakeSpan(segment)));
   return segment;
@@ -42,10 +43,14 @@ Bytes ExpectedPacket(const Row& row, size_t i) {
 TEST(PacketCutterTest, CutsWhatTheSenderMeant) {
   const Row rows[] = {
       {"TCP", {.tcp_options = 12, .payload = 10'000, .tcp_flags = 0x18}, {GsoType::kTcp, 1448}},
-      {"TCP over IPv6", {.ipv6 = true, .tcp_options = 12, .payload = 10'000}, {GsoType::kTcp, 1428}},
+      {"TCP over IPv6",
+       {.ipv6 = true, .tcp_options = 12, .payload = 10'000},
+       {GsoType::kTcp, 1428}},
       {"with a tag", {.vid = 5, .payload = 4000}, {GsoType::kTcp, 1000}},
       {"with IP options", {.ip_options = 8, .payload = 4001}, {GsoType::kTcp, 1000}},
-      {"with an extension header", {.ipv6 = true, .ip_options = 16, .payload = 4001}, {GsoType::kTcp, 999}},
+      {"with an extension header",
+       {.ipv6 = true, .ip_options = 16, .payload = 4001},
+       {GsoType::kTcp, 999}},
       {"CWR, FIN, PSH", {.payload = 3000, .tcp_flags = 0x99}, {GsoType::kTcpEcn, 1000}},
       {"UDP", {.udp = true, .payload = 4500}, {GsoType::kUdp, 1000}},
       {"UDP over IPv6", {.ipv6 = true, .udp = true, .payload = 4500}, {GsoType::kUdp, 1000}},
@@ -115,10 +120,14 @@ TEST(PacketCutterTest, RefusesWhatItCannotVouchFor) {
   Bytes bytes = MakeSuperFrame(good.shape, &request);
   EXPECT_TRUE(PacketCutter::Of(FrameOf(&bytes, good, request)).has_value());
   EXPECT_FALSE(PacketCutter::Of(FrameOf(&bytes, good, {})).has_value()) << "a complete checksum";
-  EXPECT_FALSE(PacketCutter::Of(FrameOf(&bytes, good, {true, request.start, 6})).has_value()) << "another field";
-  EXPECT_FALSE(PacketCutter::Of(FrameOf(&bytes, {"", good.shape, {GsoType::kUdp, 1000}}, request)).has_value());
-  EXPECT_FALSE(PacketCutter::Of(FrameOf(&bytes, {"", good.shape, {GsoType::kTcp, 0}}, request)).has_value());
-  EXPECT_FALSE(PacketCutter::Of(FrameOf(&bytes, {"", good.shape, {}}, request)).has_value()) << "no super-frame";
+  EXPECT_FALSE(PacketCutter::Of(FrameOf(&bytes, good, {true, request.start, 6})).has_value())
+      << "another field";
+  EXPECT_FALSE(PacketCutter::Of(FrameOf(&bytes, {"", good.shape, {GsoType::kUdp, 1000}}, request))
+                   .has_value());
+  EXPECT_FALSE(
+      PacketCutter::Of(FrameOf(&bytes, {"", good.shape, {GsoType::kTcp, 0}}, request)).has_value());
+  EXPECT_FALSE(PacketCutter::Of(FrameOf(&bytes, {"", good.shape, {}}, request)).has_value())
+      << "no super-frame";
   bytes.pop_back();
   EXPECT_FALSE(PacketCutter::Of(FrameOf(&bytes, good, request)).has_value()) << "cut off";
 }

@@ -23,7 +23,7 @@ class PieceReader {
   explicit PieceReader(absl::Span<const uint8_t> bytes) : left_(bytes) {}
 
   void Skip(size_t bytes) { left_.remove_prefix(bytes); }  // within the first buffer
-  // Requires that so many bytes are left.
+  // Requires that `bytes` bytes are left.
   void Copy(size_t bytes, uint8_t* to) {
     while (bytes != 0) {
       const absl::Span<const uint8_t> now = Take(bytes);
@@ -34,17 +34,30 @@ class PieceReader {
   }
   // The same. Returns the bytes' one's-complement sum.
   uint16_t CopyAndSum(size_t bytes, uint8_t* to) {
-    uint32_t sum = 0;
-    for (size_t copied = 0; copied != bytes;) {
-      const absl::Span<const uint8_t> now = Take(bytes - copied);
-      const uint16_t part = eoib::CopyAndSum(now, to + copied);
-      sum += copied % 2 == 0 ? part : SwapBytes(part);  // RFC 1071 §2 (B)
-      copied += now.size();
-    }
-    return OnesComplementSum({}, sum);
+    return SumPieces(bytes, [&to](absl::Span<const uint8_t> piece) {
+      const uint16_t sum = eoib::CopyAndSum(piece, to);
+      to += piece.size();
+      return sum;
+    });
+  }
+  // The same without a copy.
+  uint16_t Sum(size_t bytes) {
+    return SumPieces(bytes,
+                     [](absl::Span<const uint8_t> piece) { return OnesComplementSum(piece); });
   }
 
  private:
+  template <typename SumOne>
+  uint16_t SumPieces(size_t bytes, SumOne sum_one) {
+    uint32_t sum = 0;
+    for (size_t summed = 0; summed != bytes;) {
+      const absl::Span<const uint8_t> piece = Take(bytes - summed);
+      const uint16_t part = sum_one(piece);
+      sum += summed % 2 == 0 ? part : SwapBytes(part);  // RFC 1071 §2 (B)
+      summed += piece.size();
+    }
+    return OnesComplementSum({}, sum);
+  }
   static uint16_t SwapBytes(uint16_t sum) { return static_cast<uint16_t>(sum << 8 | sum >> 8); }
   // The next bytes in one buffer, up to `most`.
   absl::Span<const uint8_t> Take(size_t most) {

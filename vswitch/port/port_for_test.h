@@ -28,6 +28,7 @@ class TestPort final : public Port {
     std::vector<uint8_t> bytes;  // as transmitted, without the tag if that was stripped
     ChecksumRequest checksum;    // offsets count from bytes[0]
     Gso gso = {};
+    bool checksum_is_good = false;  // of an injected frame
   };
 
   // It keeps up to this number of transmitted frames; then the port is full.
@@ -36,7 +37,8 @@ class TestPort final : public Port {
   TestPort(std::string name, MacAddr mac);
 
   // Sends a frame from the outside. `gso` and more bytes than a datagram has require SetTakesLarge.
-  void Inject(std::vector<uint8_t> bytes, ChecksumRequest checksum = {}, Gso gso = {});
+  void Inject(std::vector<uint8_t> bytes, ChecksumRequest checksum = {}, Gso gso = {},
+              bool checksum_is_good = false);
   // The frames that the outside received since the last call.
   std::vector<Transmitted> TakeTransmitted();
   // From now on Transmit refuses every frame for `reason` (kNone: takes it).
@@ -49,15 +51,20 @@ class TestPort final : public Port {
 
   const std::string& name() const { return name_; }
   int receive_fd() const override { return event_.get(); }
-  size_t Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept override;
-  DropReason Transmit(const Frame& frame, bool strip_tag) noexcept override { return Take(frame.bytes(), frame, strip_tag); }
+  size_t Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out,
+                 PortReceiveCounts* counts) noexcept override;
+  DropReason Transmit(const Frame& frame, bool strip_tag) noexcept override {
+    return Take(frame.bytes(), frame, strip_tag);
+  }
   bool TakesLarge(const Gso& gso) const noexcept override;
-  DropReason TransmitLarge(const BufferPool& pool, const Frame& frame, bool strip_tag) noexcept override;
+  DropReason TransmitLarge(const BufferPool& pool, const Frame& frame,
+                           bool strip_tag) noexcept override;
   bool ServesSockets() const noexcept override { return true; }
   MacAddr mac() const override { return mac_; }
 
  private:
-  absl::optional<Frame> MakeFrame(BufferPool* pool, const PieceLayout& layout, const Transmitted& next) const
+  absl::optional<Frame> MakeFrame(BufferPool* pool, const PieceLayout& layout,
+                                  const Transmitted& next) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   DropReason Take(absl::Span<const uint8_t> bytes, const Frame& frame, bool strip_tag);
 
@@ -75,9 +82,10 @@ class TestPort final : public Port {
 inline TestPort::TestPort(std::string name, MacAddr mac)
     : name_(std::move(name)), mac_(mac), event_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
 
-inline void TestPort::Inject(std::vector<uint8_t> bytes, ChecksumRequest checksum, Gso gso) {
+inline void TestPort::Inject(std::vector<uint8_t> bytes, ChecksumRequest checksum, Gso gso,
+                             bool checksum_is_good) {
   absl::MutexLock lock(&mutex_);
-  waiting_.push_back({std::move(bytes), checksum, gso});
+  waiting_.push_back({std::move(bytes), checksum, gso, checksum_is_good});
   const uint64_t one = 1;
   [[maybe_unused]] ssize_t written = write(event_.get(), &one, sizeof(one));
 }
@@ -103,14 +111,17 @@ inline void TestPort::SetTakesLarge(bool takes) {
 }
 
 // Nothing if the pool has too few buffers.
-inline absl::optional<Frame> TestPort::MakeFrame(BufferPool* pool, const PieceLayout& layout, const Transmitted& next) const {
+inline absl::optional<Frame> TestPort::MakeFrame(BufferPool* pool, const PieceLayout& layout,
+                                                 const Transmitted& next) const {
   const size_t size = next.bytes.size();
   const bool whole = !takes_large_ || (next.gso.type == GsoType::kNone && size <= layout.datagram);
-  Frame frame{pool->Allocate(), nullptr, static_cast<uint32_t>(whole ? size : std::min<size_t>(size, layout.first)),
+  Frame frame{pool->Allocate(), nullptr,
+              static_cast<uint32_t>(whole ? size : std::min<size_t>(size, layout.first)),
               next.checksum};
   if (frame.buffer.IsNone()) return absl::nullopt;
   frame.data = pool->Frame(frame.buffer);
   frame.gso = next.gso;
+  frame.checksum_is_good = next.checksum_is_good;
   std::copy_n(next.bytes.begin(), frame.length, frame.data);
   BufferId last = frame.buffer;
   for (size_t at = frame.length; at < size; ++frame.buffers) {
@@ -129,7 +140,8 @@ inline absl::optional<Frame> TestPort::MakeFrame(BufferPool* pool, const PieceLa
   return frame;
 }
 
-inline size_t TestPort::Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept {
+inline size_t TestPort::Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out,
+                                PortReceiveCounts* counts) noexcept {
   absl::MutexLock lock(&mutex_);
   const PieceLayout layout(mtu);
   size_t received = 0;
@@ -157,17 +169,21 @@ inline bool TestPort::TakesLarge(const Gso&) const noexcept {
   return takes_large_;
 }
 
-inline DropReason TestPort::TransmitLarge(const BufferPool& pool, const Frame& frame, bool strip_tag) noexcept {
+inline DropReason TestPort::TransmitLarge(const BufferPool& pool, const Frame& frame,
+                                          bool strip_tag) noexcept {
   {
     absl::MutexLock lock(&mutex_);
     if (discard_) return result_;
   }
   std::vector<uint8_t> bytes;
-  VisitPieces(pool, frame, [&bytes](absl::Span<uint8_t> piece) { bytes.insert(bytes.end(), piece.begin(), piece.end()); });
+  VisitPieces(pool, frame, [&bytes](absl::Span<uint8_t> piece) {
+    bytes.insert(bytes.end(), piece.begin(), piece.end());
+  });
   return Take(bytes, frame, strip_tag);
 }
 
-inline DropReason TestPort::Take(absl::Span<const uint8_t> bytes, const Frame& frame, bool strip_tag) {
+inline DropReason TestPort::Take(absl::Span<const uint8_t> bytes, const Frame& frame,
+                                 bool strip_tag) {
   absl::MutexLock lock(&mutex_);
   if (result_ != DropReason::kNone || discard_) return result_;
   if (transmitted_.size() == kMaxKept) return DropReason::kPortFull;

@@ -19,7 +19,8 @@ TEST(TestPortTest, InjectsAndCollects) {
     auto pool = BufferPool::Create(&hca, hca.pd(), 4, 100).value();
     TestPort port("p", MacAddr());
     EXPECT_FALSE(Readable(port.receive_fd()));
-    const std::vector<uint8_t> tagged = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0x81, 0, 0, 10, 0x08, 0x00, 42};
+    const std::vector<uint8_t> tagged = {1,  2,  3,    4, 5, 6,  7,    8,    9, 10,
+                                         11, 12, 0x81, 0, 0, 10, 0x08, 0x00, 42};
     port.Inject(tagged, {true, 18, 0});
     port.Inject(std::vector<uint8_t>(101));
     EXPECT_TRUE(Readable(port.receive_fd()));
@@ -32,7 +33,8 @@ TEST(TestPortTest, InjectsAndCollects) {
     EXPECT_EQ(port.Transmit(frames[0], /*strip_tag=*/true), DropReason::kNone);
     const auto sent = port.TakeTransmitted();
     ASSERT_EQ(sent.size(), 1u);
-    EXPECT_EQ(sent[0].bytes, (std::vector<uint8_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0x08, 0x00, 42}));
+    EXPECT_EQ(sent[0].bytes,
+              (std::vector<uint8_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0x08, 0x00, 42}));
     EXPECT_EQ(sent[0].checksum, (ChecksumRequest{true, 14, 0}));
     port.SetTransmitResult(DropReason::kPortFull);
     EXPECT_EQ(port.Transmit(frames[0], false), DropReason::kPortFull);
@@ -44,7 +46,8 @@ TEST(TestPortTest, IsFullAfterSoManyFramesUnlessItDiscards) {
   TestPort port("p", MacAddr());
   uint8_t bytes[60] = {};
   const Frame frame{BufferId(), bytes, sizeof(bytes), {}};
-  for (size_t i = 0; i < TestPort::kMaxKept; ++i) ASSERT_EQ(port.Transmit(frame, false), DropReason::kNone);
+  for (size_t i = 0; i < TestPort::kMaxKept; ++i)
+    ASSERT_EQ(port.Transmit(frame, false), DropReason::kNone);
   EXPECT_EQ(port.Transmit(frame, false), DropReason::kPortFull);
   EXPECT_EQ(port.TakeTransmitted().size(), TestPort::kMaxKept);
   EXPECT_EQ(port.Transmit(frame, false), DropReason::kNone);

@@ -20,7 +20,8 @@ ScatterList::ScatterList(BufferPool* pool, uint32_t mtu, Spill* spill, uint32_t 
       missing_(narrow_ ? 1 : count_) {
   buffers_.fill(BufferId::None());
   // A frame with one byte too many shows by its length.
-  parts_[PartCount() - 1] = spill != nullptr ? iovec{spill->bytes, Spill::kSize} : iovec{&beyond_, sizeof(beyond_)};
+  parts_[PartCount() - 1] =
+      spill != nullptr ? iovec{spill->bytes, Spill::kSize} : iovec{&beyond_, sizeof(beyond_)};
 }
 
 ScatterList::~ScatterList() {
@@ -58,7 +59,8 @@ void ScatterList::Copy(uint32_t length, uint8_t* to) const {
   }
 }
 
-// Copies the spilled bytes of a frame of `length` into buffers of their own, and makes the list wide.
+// Copies the spilled bytes of a frame of `length` into buffers of their own, and makes the list
+// wide.
 void ScatterList::Spread(uint32_t length) {
   const uint8_t* from = spill_->bytes;
   size_t left = length - first_;
@@ -87,7 +89,8 @@ Frame ScatterList::Take(uint32_t length, const Gso& gso, uint32_t tag) {
   const bool spilled = narrow_;
   if (spilled) Spread(length);
   if (length + tag <= layout_.datagram && gso.type == GsoType::kNone) {
-    // It fits one datagram, which needs no extension: copy its tail, which has at most 16 bytes, back.
+    // It fits one datagram, which needs no extension: copy its tail, which has at most 16 bytes,
+    // back.
     std::memcpy(frame.data + first_, pool_->Frame(buffers_[1]), length - first_);
   } else {
     AppendRest(&frame, length);

@@ -38,20 +38,23 @@ bool IsOfOurUserNamespace(const UniqueFd& network_namespace) {
   return id.has_value() && id == IdOf(ours);
 }
 
-// Files that are network namespaces: this thread's first, then those with names, then those of processes.
+// Files that are network namespaces: this thread's first, then those with names, then those of
+// processes.
 std::vector<std::string> NamespaceFiles() {
   std::vector<std::string> files = {"/proc/thread-self/ns/net"};
   const auto add = [&files](const char* directory, bool (*is_right)(char), const char* file) {
     const std::unique_ptr<DIR, int (*)(DIR*)> opened(opendir(directory), closedir);
     if (opened == nullptr) return;
     while (const dirent* entry = readdir(opened.get())) {
-      if (is_right(entry->d_name[0])) files.push_back(absl::StrCat(directory, "/", entry->d_name, file));
+      if (is_right(entry->d_name[0]))
+        files.push_back(absl::StrCat(directory, "/", entry->d_name, file));
     }
   };
   add(
       "/run/netns", [](char c) { return c != '.'; }, "");
   add(
-      "/proc", [](char c) { return absl::ascii_isdigit(static_cast<unsigned char>(c)); }, "/ns/net");
+      "/proc", [](char c) { return absl::ascii_isdigit(static_cast<unsigned char>(c)); },
+      "/ns/net");
   return files;
 }
 

@@ -1,5 +1,5 @@
-// TapFinder: finds TAPs by their alias, in all network namespaces of this process's user namespace: an operator may have
-// renamed a TAP, or given it to a container, while no agent had it open.
+// TapFinder: finds TAPs by their alias, in all network namespaces of this process's user namespace:
+// an operator may have renamed a TAP, or given it to a container, while no agent had it open.
 #ifndef EOIB_VSWITCH_PORT_TAP_FINDER_H_
 #define EOIB_VSWITCH_PORT_TAP_FINDER_H_
 
@@ -16,7 +16,8 @@
 
 namespace eoib {
 
-// For the control thread. Entering other namespaces needs CAP_SYS_ADMIN; without it only this thread's own one is searched.
+// For the control thread. Entering other namespaces needs CAP_SYS_ADMIN; without it only this
+// thread's own one is searched.
 class TapFinder {
  public:
   explicit TapFinder(const Clock* clock) : clock_(clock) {}

@@ -25,6 +25,9 @@
 namespace eoib {
 namespace {
 
+// With its zero below IFALIASZ; <linux/if.h> and <net/if.h> exclude each other.
+constexpr size_t kLongestAlias = 254;
+
 absl::Status TapError(absl::string_view what, absl::string_view name) {
   const int error = errno;
   return absl::InternalError(absl::StrCat(what, " ", name, ": ", strerror(error)));
@@ -32,8 +35,8 @@ absl::Status TapError(absl::string_view what, absl::string_view name) {
 
 bool SameFile(int a, int b) {
   struct stat status_a, status_b;
-  return fstat(a, &status_a) == 0 && fstat(b, &status_b) == 0 && status_a.st_dev == status_b.st_dev &&
-         status_a.st_ino == status_b.st_ino;
+  return fstat(a, &status_a) == 0 && fstat(b, &status_b) == 0 &&
+         status_a.st_dev == status_b.st_dev && status_a.st_ino == status_b.st_ino;
 }
 
 // The drop reason for a failed write to the TAP.
@@ -82,19 +85,22 @@ absl::Status TapPort::Remake() {
   if (!tap.ok()) return tap.status();
   is_new_ = tap->is_new;
   is_ours_ = tap->is_ours;
-  if (dup3(tap->fd.get(), tap_.get(), O_CLOEXEC) < 0) return TapError("replace the descriptor of", name_);
+  if (dup3(tap->fd.get(), tap_.get(), O_CLOEXEC) < 0)
+    return TapError("replace the descriptor of", name_);
   return Configure();
 }
 
 absl::Status TapPort::Configure() {
   int header_size = kVnetHeaderSize;
-  if (ioctl(tap_.get(), TUNSETVNETHDRSZ, &header_size) != 0) return TapError("set the virtio_net_hdr size of", name_);
+  if (ioctl(tap_.get(), TUNSETVNETHDRSZ, &header_size) != 0)
+    return TapError("set the virtio_net_hdr size of", name_);
   absl::Status status = Offload(options_.super_frames);
   // The carrier stays off until control turns it on.
   if (status.ok()) status = SetLinkUp(false);
   if (status.ok()) status = SetMtu(options_.mtu);
   if (status.ok()) status = SetUp();
-  if (status.ok() && ioctl(tap_.get(), TUNSETPERSIST, 1) != 0) return TapError("make persistent the netdev", name_);
+  if (status.ok() && ioctl(tap_.get(), TUNSETPERSIST, 1) != 0)
+    return TapError("make persistent the netdev", name_);
   return status;
 }
 
@@ -106,6 +112,12 @@ absl::Status TapPort::SetUp() const {
   if (is_new_ && name.has_value()) {
     // A kernel without IPv6 refuses this part.
     ChangeNetdev(netlink->get(), *name, {.no_ipv6_addresses = true});
+    if (options_.alias.size() > kLongestAlias) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("set the alias of ", name_, ": ", options_.alias, " has ",
+                       options_.alias.size(), " bytes, and an alias has at most ", kLongestAlias,
+                       "; use a shorter state directory (--statedir)"));
+    }
     errno = ChangeNetdev(netlink->get(), *name, {.alias = options_.alias});
     if (errno != 0) return TapError("set the alias of", name_);
   }
@@ -114,7 +126,8 @@ absl::Status TapPort::SetUp() const {
   ifreq request{};
   request.ifr_hwaddr.sa_family = ARPHRD_ETHER;
   mac_.ToWire(request.ifr_hwaddr.sa_data);
-  absl::Status status = Control(socket->get(), SIOCSIFHWADDR, &request, absl::StrCat("set MAC ", mac_.ToString(), " of"));
+  absl::Status status = Control(socket->get(), SIOCSIFHWADDR, &request,
+                                absl::StrCat("set MAC ", mac_.ToString(), " of"));
   if (!status.ok() || !options_.up) return status;
   status = Control(socket->get(), SIOCGIFFLAGS, &request, "read the flags of");
   request.ifr_flags |= IFF_UP;
@@ -130,8 +143,10 @@ absl::Status TapPort::Offload(bool super_frames) {
     takes_udp_super_frames_ = ioctl(tap_.get(), TUNSETOFFLOAD, offloads | kOffloadUso) == 0;
     writer_.set_joins_udp(takes_udp_super_frames_);
   }
-  if (takes_udp_super_frames_ || ioctl(tap_.get(), TUNSETOFFLOAD, offloads) == 0) return absl::OkStatus();
-  return TapError(super_frames ? "offload checksums and segmentation of" : "offload checksums of", name_);
+  if (takes_udp_super_frames_ || ioctl(tap_.get(), TUNSETOFFLOAD, offloads) == 0)
+    return absl::OkStatus();
+  return TapError(super_frames ? "offload checksums and segmentation of" : "offload checksums of",
+                  name_);
 }
 
 // Opens a socket in the netdev's network namespace, for the ioctls that configure the netdev.
@@ -146,7 +161,8 @@ absl::StatusOr<UniqueFd> TapPort::SocketBesideNetdev(int family, int type) const
   int error = 0;
   // In a temporary thread, so that no other thread ends up in that namespace.
   std::thread([&] {
-    if (setns(netdevs.get(), CLONE_NEWNET) == 0) there.reset(socket(family, type | SOCK_CLOEXEC, 0));
+    if (setns(netdevs.get(), CLONE_NEWNET) == 0)
+      there.reset(socket(family, type | SOCK_CLOEXEC, 0));
     error = errno;
   }).join();
   if (there.valid()) return there;
@@ -159,7 +175,8 @@ absl::optional<std::string> TapPort::NameHere() const {
   const UniqueFd own(ioctl(here.get(), SIOCGSKNS));
   const UniqueFd netdevs(ioctl(tap_.get(), TUNGETDEVNETNS));
   ifreq current{};
-  if (!SameFile(own.get(), netdevs.get()) || ioctl(tap_.get(), TUNGETIFF, &current) != 0) return absl::nullopt;
+  if (!SameFile(own.get(), netdevs.get()) || ioctl(tap_.get(), TUNGETIFF, &current) != 0)
+    return absl::nullopt;
   return std::string(current.ifr_name);
 }
 
@@ -171,7 +188,8 @@ absl::optional<std::string> TapPort::NameAnywhere() const {
 
 absl::StatusOr<InterfaceState> TapPort::QueryInterface() const {
   const absl::optional<std::string> name = NameAnywhere();
-  if (!name.has_value()) return absl::NotFoundError(absl::StrCat("another program has deleted ", name_));
+  if (!name.has_value())
+    return absl::NotFoundError(absl::StrCat("another program has deleted ", name_));
   const absl::StatusOr<UniqueFd> netlink = NetlinkBesideNetdev();
   if (!netlink.ok()) return netlink.status();
   NetdevInfo info;
@@ -180,14 +198,18 @@ absl::StatusOr<InterfaceState> TapPort::QueryInterface() const {
   const UniqueFd here(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const UniqueFd own(ioctl(here.get(), SIOCGSKNS));
   const UniqueFd netdevs(ioctl(tap_.get(), TUNGETDEVNETNS));
-  return InterfaceState{absl::CHexEscape(info.name), absl::CHexEscape(NetworkNamespaceName(own.get(), netdevs.get())), info.up,
+  return InterfaceState{absl::CHexEscape(info.name),
+                        absl::CHexEscape(NetworkNamespaceName(own.get(), netdevs.get())), info.up,
                         info.carrier, info.mtu};
 }
 
-absl::StatusOr<UniqueFd> TapPort::NetlinkBesideNetdev() const { return SocketBesideNetdev(AF_NETLINK, SOCK_RAW); }
+absl::StatusOr<UniqueFd> TapPort::NetlinkBesideNetdev() const {
+  return SocketBesideNetdev(AF_NETLINK, SOCK_RAW);
+}
 
 // Runs an ioctl of `socket` on the netdev, by its current name.
-absl::Status TapPort::Control(int socket, unsigned long command, ifreq* request, absl::string_view what) const {
+absl::Status TapPort::Control(int socket, unsigned long command, ifreq* request,
+                              absl::string_view what) const {
   ifreq current{};
   if (ioctl(tap_.get(), TUNGETIFF, &current) != 0) return TapError(what, name_);
   std::memcpy(request->ifr_name, current.ifr_name, IFNAMSIZ);
@@ -206,12 +228,14 @@ absl::Status TapPort::SetMtu(int mtu) {
   if (!socket.ok()) return socket.status();
   ifreq request{};
   request.ifr_mtu = mtu;
-  const absl::Status status = Control(socket->get(), SIOCSIFMTU, &request, absl::StrCat("set MTU ", mtu, " of"));
-  if (status.ok()) writer_.SetLargest(static_cast<uint32_t>(mtu) + kEthernetHeaderSize + kVlanTagSize);
+  const absl::Status status =
+      Control(socket->get(), SIOCSIFMTU, &request, absl::StrCat("set MTU ", mtu, " of"));
+  if (status.ok()) writer_.SetLargest(static_cast<uint32_t>(mtu) + kMtuOverhead);
   return status;
 }
 
-// Above its gso_max_size the kernel cuts super-frames itself. It compares their size without the tag that it inserts later.
+// Above its gso_max_size the kernel cuts super-frames itself. It compares their size without the
+// tag that it inserts later.
 absl::Status TapPort::LimitSuperFrames(uint32_t mtu) {
   if (!reader_.takes_super_frames()) return absl::OkStatus();
   const absl::StatusOr<UniqueFd> socket = NetlinkBesideNetdev();
@@ -220,14 +244,16 @@ absl::Status TapPort::LimitSuperFrames(uint32_t mtu) {
   if (!name.has_value()) return TapError("limit super-frames of", name_);
   const auto limit = static_cast<uint32_t>(PieceLayout(mtu).Largest() - kVlanTagSize + 1);
   errno = ChangeNetdev(socket->get(), *name, {.gso_max_size = limit});
-  return errno == 0 ? absl::OkStatus() : TapError(absl::StrCat("limit super-frames to ", limit, " bytes on"), name_);
+  return errno == 0 ? absl::OkStatus()
+                    : TapError(absl::StrCat("limit super-frames to ", limit, " bytes on"), name_);
 }
 
-// A TAP whose netdev was deleted signals an error to epoll for ever. Replacing the descriptor removes it from the epoll set;
-// reads then find nothing, and writes fail.
+// A TAP whose netdev was deleted signals an error to epoll for ever. Replacing the descriptor
+// removes it from the epoll set; reads then find nothing, and writes fail.
 void TapPort::StopReading() noexcept { dup3(nothing_.get(), tap_.get(), O_CLOEXEC); }
 
-size_t TapPort::Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept {
+size_t TapPort::Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out,
+                        PortReceiveCounts* counts) noexcept {
   int error;
   const size_t received = reader_.Receive(pool, {mtu, writer_.largest()}, out, counts, &error);
   if (ABSL_PREDICT_FALSE(error == EBADFD)) StopReading();

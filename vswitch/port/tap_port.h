@@ -1,5 +1,6 @@
-// TapPort: a port on a Linux TAP netdev. Frames that the kernel transmits on the netdev enter the switch; the netdev receives
-// what the switch transmits. README.md ("TAPs") describes offloads and the life of the netdev.
+// TapPort: a port on a Linux TAP netdev. Frames that the kernel transmits on the netdev enter the
+// switch; the netdev receives what the switch transmits. README.md ("TAPs") describes offloads and
+// the life of the netdev.
 #ifndef EOIB_VSWITCH_PORT_TAP_PORT_H_
 #define EOIB_VSWITCH_PORT_TAP_PORT_H_
 
@@ -29,16 +30,17 @@ class TapPort final : public Port {
     std::string name;  // of the netdev, 1 to 15 bytes
     MacAddr mac;
     int mtu = 1500;
-    bool super_frames = false;    // the kernel may hand over super-frames
-    std::string alias;            // "eoib:...": the netdev's identity, which outlives its name. Empty: none
-    bool up = true;               // set it up; else leave it as it is
+    bool super_frames = false;  // the kernel may hand over super-frames
+    std::string alias;  // "eoib:...": the netdev's identity, which outlives its name. Empty: none
+    bool up = true;     // set it up; else leave it as it is
     TapFinder* finder = nullptr;  // looks for the alias in other network namespaces, too
   };
 
-  // Makes the netdev in the calling thread's network namespace, sets its MAC and MTU, and sets it up, without carrier until
-  // SetLinkUp. The kernel gives the netdev no IPv6 address by itself. Takes over a TAP that no process has open: one with that
-  // alias, whatever its name and namespace are now, or one of that name, which an operator made. kAlreadyExists if the name is
-  // taken otherwise; kUnavailable without /dev/net/tun; kPermissionDenied; the message says what to do.
+  // Makes the netdev in the calling thread's network namespace, sets its MAC and MTU, and sets it
+  // up, without carrier until SetLinkUp. The kernel gives the netdev no IPv6 address by itself.
+  // Takes over a TAP that no process has open: one with that alias, whatever its name and namespace
+  // are now, or one of that name, which an operator made. kAlreadyExists if the name is taken
+  // otherwise; kUnavailable without /dev/net/tun; kPermissionDenied; the message says what to do.
   static absl::StatusOr<std::unique_ptr<TapPort>> Open(const Options& options);
   // The netdev stays, without carrier (TapSet::Discard deletes it).
   ~TapPort() override = default;
@@ -48,17 +50,18 @@ class TapPort final : public Port {
   bool is_ours() const { return is_ours_; }
   // Whether somebody has deleted the netdev.
   bool IsDeleted() const { return !NameAnywhere().has_value(); }
-  // Makes the netdev again, after it was deleted. receive_fd() stays the same number, but has to be watched again. While no
-  // worker uses the port.
+  // Makes the netdev again, after it was deleted. receive_fd() stays the same number, but has to be
+  // watched again. While no worker uses the port.
   absl::Status Remake();
 
   // For control. They find the netdev in its current network namespace, under its current name.
   absl::Status SetLinkUp(bool up);  // the carrier
   absl::Status SetMtu(int mtu);
-  // Limits the kernel's super-frames to those that Receive takes at the VES MTU `mtu`. Does nothing without
-  // Options::super_frames.
+  // Limits the kernel's super-frames to those that Receive takes at the VES MTU `mtu`. Does nothing
+  // without Options::super_frames.
   absl::Status LimitSuperFrames(uint32_t mtu);
-  // The netdev's current name. Nothing if it was deleted, or is in another network namespace than the calling thread.
+  // The netdev's current name. Nothing if it was deleted, or is in another network namespace than
+  // the calling thread.
   absl::optional<std::string> NameHere() const;
   // The same in any namespace.
   absl::optional<std::string> NameAnywhere() const;
@@ -67,14 +70,21 @@ class TapPort final : public Port {
   // A netlink socket in the netdev's namespace.
   absl::StatusOr<UniqueFd> NetlinkBesideNetdev() const;
 
-  // The port for another queue of the VES. README.md ("Several workers") says why the TAP itself has one queue.
+  // The port for another queue of the VES. README.md ("Several workers") says why the TAP itself
+  // has one queue.
   std::unique_ptr<Port> MakeQueue() { return std::make_unique<VnetQueue>(this, &writer_); }
 
   int receive_fd() const override { return tap_.get(); }
-  size_t Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept override;
-  DropReason Transmit(const Frame& frame, bool strip_tag) noexcept override { return writer_.Transmit(frame, strip_tag); }
-  bool TakesLarge(const Gso& gso) const noexcept override { return gso.type != GsoType::kUdp || takes_udp_super_frames_; }
-  DropReason TransmitLarge(const BufferPool& pool, const Frame& frame, bool strip_tag) noexcept override {
+  size_t Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out,
+                 PortReceiveCounts* counts) noexcept override;
+  DropReason Transmit(const Frame& frame, bool strip_tag) noexcept override {
+    return writer_.Transmit(frame, strip_tag);
+  }
+  bool TakesLarge(const Gso& gso) const noexcept override {
+    return gso.type != GsoType::kUdp || takes_udp_super_frames_;
+  }
+  DropReason TransmitLarge(const BufferPool& pool, const Frame& frame,
+                           bool strip_tag) noexcept override {
     return writer_.TransmitLarge(pool, frame, strip_tag);
   }
   size_t Flush(DropReason* reason) noexcept override { return writer_.Flush(reason); }
@@ -87,7 +97,8 @@ class TapPort final : public Port {
   absl::Status SetUp() const;
   absl::Status Offload(bool super_frames);
   absl::StatusOr<UniqueFd> SocketBesideNetdev(int family, int type) const;
-  absl::Status Control(int socket, unsigned long command, ifreq* request, absl::string_view what) const;
+  absl::Status Control(int socket, unsigned long command, ifreq* request,
+                       absl::string_view what) const;
   void StopReading() noexcept;
 
   const Options options_;
@@ -95,7 +106,7 @@ class TapPort final : public Port {
   const MacAddr mac_;
   bool is_new_;
   bool is_ours_;
-  bool takes_udp_super_frames_ = false;              // the kernel knows them; set by Open
+  bool takes_udp_super_frames_ = false;  // the kernel knows them; set by Open
   const UniqueFd tap_;
   const UniqueFd nothing_;  // /dev/null: replaces the TAP's descriptor when the netdev is deleted
   TapReader reader_;

@@ -35,7 +35,8 @@ struct VirtioNetHeader {
 class TapPortLargeTest : public testing::Test {
  protected:
   void SetUp() override {
-    port_ = TapPort::Open({.name = "tap0", .mac = kTapMac, .mtu = 2026, .super_frames = true}).value();
+    port_ =
+        TapPort::Open({.name = "tap0", .mac = kTapMac, .mtu = 2026, .super_frames = true}).value();
     ASSERT_TRUE(port_->SetLinkUp(true).ok());
     socket_.reset(socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, htons(ETH_P_ALL)));
     const int on = 1;
@@ -85,7 +86,9 @@ class TapPortLargeTest : public testing::Test {
   void KernelSends(const SuperFrameShape& shape, uint8_t gso_type, uint16_t size) {
     ChecksumRequest request;
     const Bytes frame = MakeSuperFrame(shape, &request);
-    KernelSends({1, gso_type, static_cast<uint16_t>(HeaderSizeOf(shape)), size, request.start, request.offset}, frame);
+    KernelSends({1, gso_type, static_cast<uint16_t>(HeaderSizeOf(shape)), size, request.start,
+                 request.offset},
+                frame);
   }
   // Up to `most` frames of the tests, or none after `milliseconds`.
   std::vector<Frame> Receive(size_t most, int milliseconds = 1000) {
@@ -94,7 +97,8 @@ class TapPortLargeTest : public testing::Test {
     while (frames.size() < most && poll(&waiting, 1, milliseconds) == 1) {
       Frame frame;
       if (port_->Receive(pool_.get(), kMtu, {&frame, 1}, &counts_) == 0) break;
-      const bool ours = frame.data[12] == 0x88 || MacAddr::FromWire(frame.data + 6) == MacAddr::FromUint64(0x02'00'00'00'00'0a);
+      const bool ours = frame.data[12] == 0x88 || MacAddr::FromWire(frame.data + 6) ==
+                                                      MacAddr::FromUint64(0x02'00'00'00'00'0a);
       ours ? frames.push_back(frame) : pool_->Free(frame.buffer);
     }
     return frames;
@@ -105,7 +109,9 @@ class TapPortLargeTest : public testing::Test {
   }
   Bytes BytesOf(const Frame& frame) {
     Bytes bytes;
-    VisitPieces(*pool_, frame, [&bytes](absl::Span<uint8_t> piece) { bytes.insert(bytes.end(), piece.begin(), piece.end()); });
+    VisitPieces(*pool_, frame, [&bytes](absl::Span<uint8_t> piece) {
+      bytes.insert(bytes.end(), piece.begin(), piece.end());
+    });
     return bytes;
   }
   // A frame of the switch, in pieces. The caller frees it.
@@ -161,8 +167,14 @@ struct Kind {
 
 const Kind kKinds[] = {
     {"TCP over IPv4", {.payload = 60000}, 1, {GsoType::kTcp, 1400}},
-    {"TCP over IPv4 with CWR", {.payload = 5000, .tcp_flags = 0x90}, 0x81, {GsoType::kTcpEcn, 1400}},
-    {"TCP over IPv6", {.ipv6 = true, .tcp_options = 12, .payload = 30001}, 4, {GsoType::kTcp, 1400}},
+    {"TCP over IPv4 with CWR",
+     {.payload = 5000, .tcp_flags = 0x90},
+     0x81,
+     {GsoType::kTcpEcn, 1400}},
+    {"TCP over IPv6",
+     {.ipv6 = true, .tcp_options = 12, .payload = 30001},
+     4,
+     {GsoType::kTcp, 1400}},
     {"UDP over IPv4", {.udp = true, .payload = 20000}, 5, {GsoType::kUdp, 1000}},
     {"UDP over IPv6", {.ipv6 = true, .udp = true, .payload = 20001}, 5, {GsoType::kUdp, 1000}},
     {"two segments in one buffer", {.payload = 1500}, 1, {GsoType::kTcp, 800}},
@@ -186,7 +198,8 @@ TEST_F(TapPortLargeTest, ReceivesSuperFramesInPieces) {
       EXPECT_EQ(frames[0].length, std::min(layout.first, frames[0].total()));
       size_t at = 0;
       VisitPieces(*pool_, frames[0], [&](absl::Span<uint8_t> piece) {
-        EXPECT_TRUE(at == 0 || at + piece.size() == frames[0].total() || piece.size() == layout.piece);
+        EXPECT_TRUE(at == 0 || at + piece.size() == frames[0].total() ||
+                    piece.size() == layout.piece);
         at += piece.size();
       });
       Free(frames);
@@ -208,12 +221,14 @@ TEST_F(TapPortLargeTest, LargeFramesBehindSmallOnes) {
   std::vector<Frame> frames(64);
   frames.resize(port_->Receive(pool_.get(), kMtu, absl::MakeSpan(frames), &counts_));
   ASSERT_EQ(frames.size(), 4u);
-  for (size_t i = 0; i < frames.size(); ++i) EXPECT_EQ(BytesOf(frames[i]), i % 2 == 0 ? Plain(60) : large);
+  for (size_t i = 0; i < frames.size(); ++i)
+    EXPECT_EQ(BytesOf(frames[i]), i % 2 == 0 ? Plain(60) : large);
   Free(frames);
   EXPECT_EQ(pool_->count(BufferPool::State::kFree), pool_->size());
 }
 
-// More than one burst, with a super-frame in the middle, and a pool that runs short of buffers for bursts.
+// More than one burst, with a super-frame in the middle, and a pool that runs short of buffers for
+// bursts.
 TEST_F(TapPortLargeTest, BurstsKeepTheOrderOfFrames) {
   ReceiveSmallFrames();
   const SuperFrameShape shape{.payload = 30000};
@@ -221,8 +236,10 @@ TEST_F(TapPortLargeTest, BurstsKeepTheOrderOfFrames) {
   const Bytes large = MakeSuperFrame(shape, &request);
   for (const bool short_of_buffers : {false, true}) {
     std::vector<BufferId> held;
-    while (short_of_buffers && pool_->count(BufferPool::State::kFree) > 2 * kMaxSegments - 1) held.push_back(pool_->Allocate());
-    for (size_t i = 0; i < 45; ++i) i == 20 ? KernelSends(shape, 1, 1400) : KernelSends({}, Plain(60 + i));
+    while (short_of_buffers && pool_->count(BufferPool::State::kFree) > 2 * kMaxSegments - 1)
+      held.push_back(pool_->Allocate());
+    for (size_t i = 0; i < 45; ++i)
+      i == 20 ? KernelSends(shape, 1, 1400) : KernelSends({}, Plain(60 + i));
     std::vector<Bytes> received;
     while (received.size() < 45) {
       std::vector<Frame> frames(64);
@@ -231,7 +248,8 @@ TEST_F(TapPortLargeTest, BurstsKeepTheOrderOfFrames) {
       for (const Frame& frame : frames) received.push_back(BytesOf(frame));
       Free(frames);
     }
-    for (size_t i = 0; i < received.size(); ++i) EXPECT_EQ(received[i], i == 20 ? large : Plain(60 + i)) << i;
+    for (size_t i = 0; i < received.size(); ++i)
+      EXPECT_EQ(received[i], i == 20 ? large : Plain(60 + i)) << i;
     for (const BufferId buffer : held) pool_->Free(buffer);
   }
   EXPECT_EQ(pool_->count(BufferPool::State::kFree), pool_->size());
@@ -274,7 +292,8 @@ TEST_F(TapPortLargeTest, JoinsDatagramsForTheKernel) {
   ChecksumRequest request, large_request;
   const Bytes datagram = MakeSuperFrame({.udp = true, .payload = kPayload}, &request);
   Bytes large = MakeSuperFrame({.udp = true, .payload = 3 * kPayload}, &large_request);
-  for (size_t i = 1; i < 3; ++i) std::copy(datagram.end() - kPayload, datagram.end(), large.end() - i * kPayload);
+  for (size_t i = 1; i < 3; ++i)
+    std::copy(datagram.end() - kPayload, datagram.end(), large.end() - i * kPayload);
   for (int i = 0; i < 3; ++i) {
     const Frame frame = InPieces(datagram, request, {});
     EXPECT_EQ(port_->Transmit(frame, /*strip_tag=*/false), DropReason::kNone);
@@ -308,17 +327,20 @@ TEST_F(TapPortLargeTest, TheMtuLimitsTheSegmentsOfASuperFrame) {
   ChecksumRequest request;
   const SuperFrameShape shape{.payload = 5000};
   const Bytes bytes = MakeSuperFrame(shape, &request);
-  const size_t fits = 2026 + kEthernetHeaderSize + kVlanTagSize - HeaderSizeOf(shape);
+  const size_t fits = 2026 + kMtuOverhead - HeaderSizeOf(shape);
   for (const bool too_large : {false, true}) {
-    const Frame frame = InPieces(bytes, request, {GsoType::kTcp, static_cast<uint16_t>(fits + too_large)});
-    EXPECT_EQ(port_->TransmitLarge(*pool_, frame, false), too_large ? DropReason::kPortTooLarge : DropReason::kNone);
+    const Frame frame =
+        InPieces(bytes, request, {GsoType::kTcp, static_cast<uint16_t>(fits + too_large)});
+    EXPECT_EQ(port_->TransmitLarge(*pool_, frame, false),
+              too_large ? DropReason::kPortTooLarge : DropReason::kNone);
     pool_->Free(frame.buffer);
   }
 }
 
 TEST_F(TapPortLargeTest, AFrameThatFitsADatagramIsInOneBuffer) {
   for (const bool after_small_frames : {false, true}) {
-    for (size_t size = kMtu - 20; size <= kMtu - 4; ++size) {  // the interface has no larger ones without a tag
+    // The interface has no larger ones without a tag.
+    for (size_t size = kMtu - 20; size <= kMtu - 4; ++size) {
       if (after_small_frames) ReceiveSmallFrames();
       const Bytes bytes = Plain(size);
       KernelSends({}, bytes);

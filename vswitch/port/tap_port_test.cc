@@ -57,7 +57,7 @@ class TapPortTest : public testing::Test {
  protected:
   void SetUp() override {
     pool_ = BufferPool::Create(&hca_, pd_, 16, kFrameSize).value();
-    port_ = TapPort::Open({.name = "tap0", .mac = kMac, .mtu = 2026}).value();
+    port_ = TapPort::Open({.name = "tap0", .mac = kMac, .mtu = 2022}).value();
     ASSERT_TRUE(port_->SetLinkUp(true).ok());
     const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, htons(ETH_P_ALL));
     ASSERT_GE(fd, 0);
@@ -80,8 +80,8 @@ class TapPortTest : public testing::Test {
     EXPECT_EQ(system(("ip link delete " + name).c_str()), 0);
   }
 
-  // The kernel notices asynchronously that the carrier is on, and drops frames until then. Frames with another EtherType than
-  // the tests' probe for that moment.
+  // The kernel notices asynchronously that the carrier is on, and drops frames until then. Frames
+  // with another EtherType than the tests' probe for that moment.
   bool AwaitKernel() {
     Bytes probe = MakeFrame(50);
     probe[kMacsSize + 1] = 0xb5;
@@ -101,7 +101,8 @@ class TapPortTest : public testing::Test {
     return false;
   }
   void KernelSends(const Bytes& frame) {
-    ASSERT_EQ(send(socket_.get(), frame.data(), frame.size(), 0), static_cast<ssize_t>(frame.size()));
+    ASSERT_EQ(send(socket_.get(), frame.data(), frame.size(), 0),
+              static_cast<ssize_t>(frame.size()));
   }
   // Polls the port until a frame of the tests' EtherType was taken or refused.
   size_t Receive(Frame* frame, PortReceiveCounts* counts) {
@@ -109,7 +110,8 @@ class TapPortTest : public testing::Test {
       pollfd waiting{port_->receive_fd(), POLLIN, 0};
       poll(&waiting, 1, 100);
       Frame frames[4];
-      const size_t received = port_->Receive(pool_.get(), kFrameSize, absl::MakeSpan(frames, 1), counts);
+      const size_t received =
+          port_->Receive(pool_.get(), kFrameSize, absl::MakeSpan(frames, 1), counts);
       if (received == 1 && (frames[0].data[12] != 0x88 || frames[0].data[13] != 0xb6)) {
         pool_->Free(frames[0].buffer);  // from the kernel itself, such as IPv6
         continue;
@@ -126,8 +128,8 @@ class TapPortTest : public testing::Test {
       Bytes frame(4096);
       sockaddr_ll from{};
       socklen_t from_size = sizeof(from);
-      const ssize_t size =
-          recvfrom(socket_.get(), frame.data(), frame.size(), 0, reinterpret_cast<sockaddr*>(&from), &from_size);
+      const ssize_t size = recvfrom(socket_.get(), frame.data(), frame.size(), 0,
+                                    reinterpret_cast<sockaddr*>(&from), &from_size);
       if (size < 0 || from.sll_pkttype == PACKET_OUTGOING) continue;
       frame.resize(static_cast<size_t>(size));
       return frame;
@@ -197,9 +199,26 @@ TEST_F(TapPortTest, OneByteTooManyIsSeen) {
   EXPECT_EQ(counts.too_large, 1u);
 }
 
+TEST_F(TapPortTest, PacketsOfTheFullMtuPassBehindTwoTags) {
+  ASSERT_TRUE(port_->SetMtu(1000).ok());
+  const Bytes two_tags = MakeFrame(1008);  // as long as such a frame
+  const Frame frame = InBuffer(two_tags);
+  EXPECT_EQ(port_->Transmit(frame, false), DropReason::kNone);
+  EXPECT_EQ(KernelReceives(), two_tags);
+  Bytes with_access_tag = two_tags;
+  const Bytes access = {0x81, 0x00, 0x00, 0x0a};
+  with_access_tag.insert(with_access_tag.begin() + 12, access.begin(), access.end());
+  const Frame tagged = InBuffer(with_access_tag);
+  EXPECT_EQ(port_->Transmit(tagged, false), DropReason::kPortTooLarge);
+  EXPECT_EQ(port_->Transmit(tagged, true), DropReason::kNone)
+      << "without the VLAN's own tag it fits";
+  EXPECT_EQ(KernelReceives(), two_tags);
+  for (const Frame& each : {frame, tagged}) pool_->Free(each.buffer);
+}
+
 TEST_F(TapPortTest, FramesThatTheNetdevRefusesAreReported) {
   ASSERT_TRUE(port_->SetMtu(1000).ok());
-  const Frame large = InBuffer(MakeFrame(1005));
+  const Frame large = InBuffer(MakeFrame(1009));
   EXPECT_EQ(port_->Transmit(large, false), DropReason::kPortTooLarge);
   pool_->Free(large.buffer);
   ifreq request{};
@@ -246,7 +265,8 @@ TEST_F(TapPortTest, UnfinishedChecksumsPassBothWays) {
 
 TEST_F(TapPortTest, AnEmptyPoolLeavesFramesInTheKernel) {
   std::vector<BufferId> taken;
-  for (BufferId buffer = pool_->Allocate(); !buffer.IsNone(); buffer = pool_->Allocate()) taken.push_back(buffer);
+  for (BufferId buffer = pool_->Allocate(); !buffer.IsNone(); buffer = pool_->Allocate())
+    taken.push_back(buffer);
   KernelSends(MakeFrame(100));
   Frame frame;
   PortReceiveCounts counts;
@@ -263,15 +283,26 @@ TEST_F(TapPortTest, NameMacAndMtuAreAsConfigured) {
   ASSERT_EQ(ioctl(control.get(), SIOCGIFHWADDR, &request), 0);
   EXPECT_EQ(MacAddr::FromWire(request.ifr_hwaddr.sa_data), kMac);
   ASSERT_EQ(ioctl(control.get(), SIOCGIFMTU, &request), 0);
-  EXPECT_EQ(request.ifr_mtu, 2026);
+  EXPECT_EQ(request.ifr_mtu, 2022);
 }
 
 TEST_F(TapPortTest, ErrorsSayWhatToDo) {
   EXPECT_THAT(std::string(TapPort::Open({.name = "tap0", .mac = kMac}).status().message()),
               HasSubstr("another process has it open"));
-  EXPECT_THAT(std::string(TapPort::Open({.name = "a-name-that-is-too-long", .mac = kMac}).status().message()),
-              HasSubstr("1 to 15 bytes"));
-  EXPECT_THAT(std::string(TapPort::Open({.name = "tap%d", .mac = kMac}).status().message()), HasSubstr("is not a netdev name"));
+  EXPECT_THAT(
+      std::string(
+          TapPort::Open({.name = "a-name-that-is-too-long", .mac = kMac}).status().message()),
+      HasSubstr("1 to 15 bytes"));
+  EXPECT_THAT(std::string(TapPort::Open({.name = "tap%d", .mac = kMac}).status().message()),
+              HasSubstr("is not a netdev name"));
+  const auto with_alias = [](size_t length) {
+    return TapPort::Open({.name = "tap1", .mac = kMac, .alias = std::string(length, 'a')}).status();
+  };
+  EXPECT_THAT(std::string(with_alias(255).message()),
+              HasSubstr(" has 255 bytes, and an alias has at most 254; use a shorter"));
+  EXPECT_EQ(if_nametoindex("tap1"), 0u);
+  EXPECT_TRUE(with_alias(254).ok());
+  Delete("tap1");
 }
 
 bool HasCarrier(const char* netdev) {
@@ -312,8 +343,8 @@ TEST_F(TapPortTest, ADeletedNetdevIsMadeAgain) {
   EXPECT_TRUE(HasCarrier("tap0"));
 }
 
-// A datagram with a checksum request reaches a socket. The kernel would drop it if the sum were wrong, so the request, shifted
-// by the stripped tag, was right.
+// A datagram with a checksum request reaches a socket. The kernel would drop it if the sum were
+// wrong, so the request, shifted by the stripped tag, was right.
 TEST_F(TapPortTest, AnUnfinishedChecksumBehindAStrippedTagIsTakenByASocket) {
   const UniqueFd udp(socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0));
   ifreq request{};
@@ -327,12 +358,14 @@ TEST_F(TapPortTest, AnUnfinishedChecksumBehindAStrippedTagIsTakenByASocket) {
   Bytes bytes(kMacsSize);
   kMac.ToWire(&bytes[0]);
   kOther.ToWire(&bytes[6]);
-  const uint8_t rest[] = {0x81, 0x00, 0,    10,   0x08, 0x00,                                   // tag, IPv4
-                          0x45, 0,    0,    30,   0,    0,    0,    0,    64,  17, 0x00, 0x00,  // length 30, UDP
-                          10,   99,   0,    2,    10,   99,   0,    1,                          // 10.99.0.2 -> 10.99.0.1
-                          0x0f, 0xa0, 0x0f, 0xa0, 0,    10,   0x00, 0x00, 'h', 'i'};            // 4000 -> 4000, length 10
+  const uint8_t rest[] = {
+      0x81, 0x00, 0,    10,   0x08, 0x00,                                   // tag, IPv4
+      0x45, 0,    0,    30,   0,    0,    0,    0,    64,  17, 0x00, 0x00,  // length 30, UDP
+      10,   99,   0,    2,    10,   99,   0,    1,                // 10.99.0.2 -> 10.99.0.1
+      0x0f, 0xa0, 0x0f, 0xa0, 0,    10,   0x00, 0x00, 'h', 'i'};  // 4000 -> 4000, length 10
   bytes.insert(bytes.end(), std::begin(rest), std::end(rest));
-  const uint16_t header_sum = static_cast<uint16_t>(~OnesComplementSum(absl::MakeSpan(bytes).subspan(18, 20)));
+  const uint16_t header_sum =
+      static_cast<uint16_t>(~OnesComplementSum(absl::MakeSpan(bytes).subspan(18, 20)));
   bytes[28] = static_cast<uint8_t>(header_sum >> 8), bytes[29] = static_cast<uint8_t>(header_sum);
   const uint16_t pseudo_sum = OnesComplementSum(absl::MakeSpan(bytes).subspan(30, 8), 17 + 10);
   bytes[44] = static_cast<uint8_t>(pseudo_sum >> 8), bytes[45] = static_cast<uint8_t>(pseudo_sum);
@@ -350,7 +383,8 @@ TEST_F(TapPortTest, AnUnfinishedChecksumBehindAStrippedTagIsTakenByASocket) {
   pool_->Free(frame.buffer);
 }
 
-// An IPv4 TCP segment with 100 bytes of data and a prepared checksum, as the forwarder hands it over.
+// An IPv4 TCP segment with 100 bytes of data and a prepared checksum, as the forwarder hands it
+// over.
 Bytes MakeSegment(uint32_t sequence) {
   Bytes frame = MakeFrame(0);
   frame[12] = 0x08, frame[13] = 0x00;
@@ -358,11 +392,29 @@ Bytes MakeSegment(uint32_t sequence) {
   frame.insert(frame.end(), std::begin(ip), std::end(ip));
   const uint16_t sum = static_cast<uint16_t>(~OnesComplementSum({&frame[14], 20}));
   frame[24] = static_cast<uint8_t>(sum >> 8), frame[25] = static_cast<uint8_t>(sum);
-  const uint8_t tcp[] = {
-      0x12, 0x34, 0, 80, 0, 0, static_cast<uint8_t>(sequence >> 8), static_cast<uint8_t>(sequence), 0, 0, 0, 1, 0x50, 0x10,
-      1,    0,    0, 0,  0, 0};
+  const uint8_t tcp[] = {0x12,
+                         0x34,
+                         0,
+                         80,
+                         0,
+                         0,
+                         static_cast<uint8_t>(sequence >> 8),
+                         static_cast<uint8_t>(sequence),
+                         0,
+                         0,
+                         0,
+                         1,
+                         0x50,
+                         0x10,
+                         1,
+                         0,
+                         0,
+                         0,
+                         0,
+                         0};
   frame.insert(frame.end(), std::begin(tcp), std::end(tcp));
-  for (int i = 0; i < 100; ++i) frame.push_back(static_cast<uint8_t>(sequence + static_cast<uint32_t>(i)));
+  for (int i = 0; i < 100; ++i)
+    frame.push_back(static_cast<uint8_t>(sequence + static_cast<uint32_t>(i)));
   AcceptChecksum(absl::MakeSpan(frame), L4Checksum::kTcpOk);
   return frame;
 }
@@ -381,7 +433,8 @@ TEST_F(TapPortTest, SegmentsOfABatchArriveAsOneFrameInOrder) {
   EXPECT_EQ(port_->Flush(&reason), 0u);
   const Bytes joined = KernelReceives();
   ASSERT_EQ(joined.size(), 14u + 40 + 300);
-  for (uint32_t i = 0; i < 300; ++i) EXPECT_EQ(joined[54 + i], static_cast<uint8_t>(i / 100 * 100 + i % 100)) << i;
+  for (uint32_t i = 0; i < 300; ++i)
+    EXPECT_EQ(joined[54 + i], static_cast<uint8_t>(i / 100 * 100 + i % 100)) << i;
   EXPECT_EQ(KernelReceives(), MakeFrame(50));
 }
 
@@ -401,7 +454,7 @@ TEST_F(TapPortTest, AnotherQueueWritesByItself) {
     EXPECT_EQ(KernelReceives().size(), 14u + 40 + 100) << "joined with nothing";
   }
   ASSERT_TRUE(port_->SetMtu(1000).ok());
-  const Frame large = InBuffer(MakeFrame(1005));
+  const Frame large = InBuffer(MakeFrame(1009));
   EXPECT_EQ(queue->Transmit(large, false), DropReason::kPortTooLarge);
   for (const Frame& each : {segment, frame, large}) pool_->Free(each.buffer);
 }
@@ -470,7 +523,8 @@ TEST(TapPortCrashTest, TheNetdevSurvivesACrashWithItsAddressesAndUpperDevices) {
     ASSERT_TRUE(successor.ok()) << successor.status();
     EXPECT_EQ(if_nametoindex("tap7"), index) << "the same netdev";
     EXPECT_EQ(system("ip address show dev tap7 | grep -q 10.98.0.1/24"), 0);
-    EXPECT_THAT(std::string(TapPort::Open(options).status().message()), HasSubstr("another process has it open"));
+    EXPECT_THAT(std::string(TapPort::Open(options).status().message()),
+                HasSubstr("another process has it open"));
   }
   EXPECT_EQ(system("ip link delete tap7"), 0);
 }
@@ -487,9 +541,12 @@ TEST(TapPortCrashTest, ATapOfAnOperatorIsTakenOverAndIsNotOurs) {
 
 TEST(TapPortCrashTest, ATapOfAnotherAgentIsNotTakenOver) {
   OpenAndDie({.name = "tap8", .mac = kMac, .alias = "eoib:other/tap8"});
-  EXPECT_THAT(std::string(TapPort::Open({.name = "tap8", .mac = kMac, .alias = "eoib:a/tap8"}).status().message()),
-              HasSubstr("it is the TAP of eoib:other/tap8; choose another name"));
-  const auto port = TapPort::Open({.name = "tap8", .mac = kMac, .alias = "eoib:other/tap8"}).value();
+  EXPECT_THAT(
+      std::string(
+          TapPort::Open({.name = "tap8", .mac = kMac, .alias = "eoib:a/tap8"}).status().message()),
+      HasSubstr("it is the TAP of eoib:other/tap8; choose another name"));
+  const auto port =
+      TapPort::Open({.name = "tap8", .mac = kMac, .alias = "eoib:other/tap8"}).value();
   EXPECT_TRUE(port->is_ours());
   EXPECT_EQ(system("ip link delete tap8"), 0);
 }
@@ -499,13 +556,15 @@ void OpenWithoutCapabilities() {
   __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = {};
   if (syscall(SYS_capset, &header, sets) != 0) std::abort();
-  std::fputs(std::string(TapPort::Open({.name = "tap8", .mac = kMac}).status().message()).c_str(), stderr);
+  std::fputs(std::string(TapPort::Open({.name = "tap8", .mac = kMac}).status().message()).c_str(),
+             stderr);
   _exit(0);
 }
 
 TEST(TapPortCrashTest, WithoutItsCapabilityTheErrorNamesIt) {
   EXPECT_EXIT(OpenWithoutCapabilities(), testing::ExitedWithCode(0),
-              "make TAP tap8: the process has no CAP_NET_ADMIN; run it as root, or give it that capability");
+              "make TAP tap8: the process has no CAP_NET_ADMIN; run it as root, or give it that "
+              "capability");
 }
 
 TEST(TapPortCrashTest, QueryInterfaceFollowsTheNetdev) {
@@ -532,17 +591,24 @@ TEST(TapPortCrashTest, ANetdevThatIsNoTapIsNotTakenOver) {
   ASSERT_EQ(system("ip link delete tap9"), 0);
 }
 
-// A container names and describes its interfaces as it likes, and the text goes to the operator's terminal and log.
+// A container names and describes its interfaces as it likes, and the text goes to the operator's
+// terminal and log.
 TEST_F(TapPortTest, ReportsForeignTextInPrintableCharacters) {
-  ASSERT_EQ(system("ip tuntap add tap9 mode tap; ip link set tap9 alias \"$(printf 'eoib:x\\n<3>\\033[31mforged')\""), 0);
-  EXPECT_THAT(std::string(TapPort::Open({.name = "tap9", .mac = kMac, .alias = "eoib:y"}).status().message()),
-              HasSubstr("it is the TAP of eoib:x\\n<3>\\x1b[31mforged; choose another name"));
-  ASSERT_EQ(system("ip link delete tap9; ip link set tap0 down; ip link set tap0 name \"$(printf '\\033[31mROOT')\""), 0);
+  ASSERT_EQ(system("ip tuntap add tap9 mode tap; ip link set tap9 alias \"$(printf "
+                   "'eoib:x\\n<3>\\033[31mforged')\""),
+            0);
+  EXPECT_THAT(
+      std::string(
+          TapPort::Open({.name = "tap9", .mac = kMac, .alias = "eoib:y"}).status().message()),
+      HasSubstr("it is the TAP of eoib:x\\n<3>\\x1b[31mforged; choose another name"));
+  ASSERT_EQ(system("ip link delete tap9; ip link set tap0 down; ip link set tap0 name \"$(printf "
+                   "'\\033[31mROOT')\""),
+            0);
   EXPECT_EQ(port_->QueryInterface()->name, "\\x1b[31mROOT");
 }
 
-// Like a container's interface: the netdev is moved to another namespace and renamed there. In the end the namespace is
-// deleted, and the netdev with it.
+// Like a container's interface: the netdev is moved to another namespace and renamed there. In the
+// end the namespace is deleted, and the netdev with it.
 class TapPortInAnotherNamespaceTest : public TapPortTest {
  protected:
   void SetUp() override {
@@ -571,7 +637,8 @@ TEST_F(TapPortInAnotherNamespaceTest, ThePortGoesOn) {
   EXPECT_EQ(port_->QueryInterface()->name, "eth0");
   EXPECT_EQ(port_->QueryInterface()->network_namespace, netns_);
   EXPECT_EQ(port_->QueryInterface()->mtu, 1200u);
-  EXPECT_TRUE(RunIp("link show dev tap0 | grep -q 'mtu 1500'")) << "another netdev of its former name is not touched";
+  EXPECT_TRUE(RunIp("link show dev tap0 | grep -q 'mtu 1500'"))
+      << "another netdev of its former name is not touched";
   for (const bool up : {false, true}) {
     EXPECT_TRUE(port_->SetLinkUp(up).ok());
     EXPECT_TRUE(Eth0Has("carrier", up ? "1" : "0"));

@@ -48,8 +48,8 @@ TapReader::TapReader(int tap, bool super_frames)
 
 TapReader::~TapReader() = default;
 
-size_t TapReader::Receive(BufferPool* pool, const Limits& limits, absl::Span<Frame> out, PortReceiveCounts* counts,
-                          int* error) noexcept {
+size_t TapReader::Receive(BufferPool* pool, const Limits& limits, absl::Span<Frame> out,
+                          PortReceiveCounts* counts, int* error) noexcept {
   Batch batch{pool, limits, out, counts};
   if (CanBurst(*pool)) {
     ReceiveBursts(&batch);
@@ -90,7 +90,8 @@ void TapReader::ReceiveBursts(Batch* batch) noexcept {
     const size_t reads = std::min({bursts_->reads, batch->out.size() - batch->reads, free});
     if (reads == 0) return;
     const size_t arrived = ReceiveBurst(batch, reads);
-    bursts_->reads = std::clamp(arrived == reads ? 2 * reads : arrived + 1, kLeastReads, BurstReader::kMost);
+    bursts_->reads =
+        std::clamp(arrived == reads ? 2 * reads : arrived + 1, kLeastReads, BurstReader::kMost);
   }
 }
 
@@ -104,7 +105,8 @@ size_t TapReader::ReceiveBurst(Batch* batch, size_t reads) noexcept {
   std::array<Arrival, BurstReader::kMost> arrivals;
   for (size_t i = 0; i < reads; ++i) {
     Arrival& arrival = arrivals[i];
-    arrival.spill = {&bursts_->spills[i * ScatterList::Spill::kSize], ScatterList::Spill::kNarrowAfter};
+    arrival.spill = {&bursts_->spills[i * ScatterList::Spill::kSize],
+                     ScatterList::Spill::kNarrowAfter};
     arrival.list.emplace(batch->pool, batch->limits.mtu, &arrival.spill);
     arrival.list->Refill();  // ReceiveBursts has made sure of the buffers
     bursts_->reader->Add(tap_, arrival.list->Parts(&arrival.header, sizeof(arrival.header)));
@@ -118,7 +120,8 @@ size_t TapReader::ReceiveBurst(Batch* batch, size_t reads) noexcept {
       continue;  // a frame may have come since
     }
     ++arrived;
-    Accept(arrivals[i].header, static_cast<uint32_t>(results[i]) - sizeof(VnetHeader), &*arrivals[i].list, batch);
+    Accept(arrivals[i].header, static_cast<uint32_t>(results[i]) - sizeof(VnetHeader),
+           &*arrivals[i].list, batch);
     if (!arrivals[i].spill.expects_small_frames()) spill_.small_frames = 0;
   }
   if (ABSL_PREDICT_FALSE(results.size() < reads || batch->error == EOPNOTSUPP)) {
@@ -129,12 +132,14 @@ size_t TapReader::ReceiveBurst(Batch* batch, size_t reads) noexcept {
 }
 
 // Makes a frame of what was read, or counts why it is refused.
-void TapReader::Accept(const VnetHeader& header, uint32_t length, ScatterList* list, Batch* batch) noexcept {
+void TapReader::Accept(const VnetHeader& header, uint32_t length, ScatterList* list,
+                       Batch* batch) noexcept {
   const absl::optional<Gso> gso = header.gso();
-  // An operator may give the interface a larger MTU than control did. Then it sends frames that the others' interfaces do not
-  // take.
+  // An operator may give the interface a larger MTU than control did. Then it sends frames that the
+  // others' interfaces do not take.
   const auto exceeds = [&] {
-    return gso->type == GsoType::kNone && length > batch->limits.mtu && length > batch->limits.largest;
+    return gso->type == GsoType::kNone && length > batch->limits.mtu &&
+           length > batch->limits.largest;
   };
   if (ABSL_PREDICT_FALSE(!gso.has_value() || length > list->largest() || exceeds())) {
     ++batch->counts->too_large;
@@ -146,6 +151,7 @@ void TapReader::Accept(const VnetHeader& header, uint32_t length, ScatterList* l
   }
   Frame& frame = batch->out[batch->received];
   frame = list->Take(length, *gso);
+  frame.checksum_is_good = header.has_verified();
   if (ABSL_PREDICT_FALSE(!header.ReadChecksum(frame.length, &frame.checksum))) {
     ++batch->counts->bad_checksum_request;
     batch->pool->Free(frame.buffer);

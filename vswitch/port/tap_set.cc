@@ -36,9 +36,11 @@ absl::Status TapSet::Discard(const TapPort& port) {
     if (!socket.ok()) return socket.status();
     sockets_.insert(is_here ? sockets_.begin() : sockets_.end(), *std::move(socket));
   }
-  const int error = ChangeNetdev(is_here ? sockets_.front().get() : sockets_.back().get(), *name, {.group = group_});
+  const int error = ChangeNetdev(is_here ? sockets_.front().get() : sockets_.back().get(), *name,
+                                 {.group = group_});
   return error == 0 ? absl::OkStatus()
-                    : absl::ErrnoToStatus(error, absl::StrCat("mark TAP ", absl::CHexEscape(*name), " for deletion"));
+                    : absl::ErrnoToStatus(error, absl::StrCat("mark TAP ", absl::CHexEscape(*name),
+                                                              " for deletion"));
 }
 
 absl::Status TapSet::DeleteUnwanted() {

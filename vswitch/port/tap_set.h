@@ -1,4 +1,5 @@
-// TapSet: the TAPs of a process: finds those of former processes, and deletes those that are no longer wanted together.
+// TapSet: the TAPs of a process: finds those of former processes, and deletes those that are no
+// longer wanted together.
 #ifndef EOIB_VSWITCH_PORT_TAP_SET_H_
 #define EOIB_VSWITCH_PORT_TAP_SET_H_
 
@@ -23,15 +24,18 @@ class TapSet {
 
   TapFinder* finder() { return &finder_; }
 
-  // The port's netdev is to be deleted, by the next call of DeleteUnwanted. The port may be destroyed before that.
+  // The port's netdev is to be deleted, by the next call of DeleteUnwanted. The port may be
+  // destroyed before that.
   absl::Status Discard(const TapPort& port);
-  // Deletes them in one request for each network namespace, for the reason that DeleteNetdevs gives.
+  // Deletes them in one request for each network namespace, for the reason that DeleteNetdevs
+  // gives.
   absl::Status DeleteUnwanted();
   bool HasUnwanted() const { return !sockets_.empty(); }
 
  private:
   TapFinder finder_;
-  const uint32_t group_;           // of the unwanted netdevs; random, so that no other program uses it
+  // Of the unwanted netdevs; random, so that no other program uses it.
+  const uint32_t group_;
   std::vector<UniqueFd> sockets_;  // netlink sockets in the namespaces of unwanted netdevs
   bool has_own_ = false;           // the first one is of this thread's namespace
 };

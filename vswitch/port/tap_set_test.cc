@@ -35,7 +35,8 @@ bool Exists(const std::string& name) { return if_nametoindex(name.c_str()) != 0;
 // Receives the kernel's netlink messages about netdevs, from its construction on.
 class LinkMonitor {
  public:
-  LinkMonitor() : socket_(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE)) {
+  LinkMonitor()
+      : socket_(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE)) {
     sockaddr_nl address = {};
     address.nl_family = AF_NETLINK;
     address.nl_groups = RTMGRP_LINK;
@@ -51,9 +52,11 @@ class LinkMonitor {
     alignas(nlmsghdr) char bytes[1 << 16];
     for (ssize_t size; (size = recv(socket_.get(), bytes, sizeof(bytes), 0)) > 0;) {
       auto left = static_cast<unsigned>(size);
-      for (auto* at = reinterpret_cast<nlmsghdr*>(bytes); NLMSG_OK(at, left); at = NLMSG_NEXT(at, left)) {
+      for (auto* at = reinterpret_cast<nlmsghdr*>(bytes); NLMSG_OK(at, left);
+           at = NLMSG_NEXT(at, left)) {
         const auto* link = static_cast<const ifinfomsg*>(NLMSG_DATA(at));
-        events.push_back({at->nlmsg_type == RTM_DELLINK, link->ifi_index, (link->ifi_flags & IFF_UP) != 0});
+        events.push_back(
+            {at->nlmsg_type == RTM_DELLINK, link->ifi_index, (link->ifi_flags & IFF_UP) != 0});
       }
     }
     return events;
@@ -63,8 +66,8 @@ class LinkMonitor {
   const UniqueFd socket_;
 };
 
-// The kernel sets down all netdevs of a batch before it deletes the first. Deleted one by one, each is set down and deleted
-// before the next.
+// The kernel sets down all netdevs of a batch before it deletes the first. Deleted one by one, each
+// is set down and deleted before the next.
 TEST(TapSetTest, NetdevsAreDeletedInOneBatch) {
   constexpr int kCount = 20;
   const MonotonicClock clock;
@@ -111,8 +114,8 @@ TEST(TapSetTest, FollowsNamesAndNamespaces) {
   const auto renamed = MakeTap(4), moved = MakeTap(5);
   const std::string netns = absl::StrCat("tap-set-test-", getpid());
   ASSERT_EQ(system(("ip netns add " + netns + "; ip link set set5 netns " + netns).c_str()), 0);
-  ASSERT_EQ(system("ip link set set4 down; ip link set set4 name other4; ip link set other4 up; ip link add set5 type veth "
-                   "peer name peer5"),
+  ASSERT_EQ(system("ip link set set4 down; ip link set set4 name other4; ip link set other4 up; ip "
+                   "link add set5 type veth peer name peer5"),
             0);
   const std::string there = "ip -n " + netns + " link show set5 >/dev/null 2>&1";
   EXPECT_EQ(system(there.c_str()), 0);
@@ -135,7 +138,8 @@ TEST(TapFinderTest, FindsTapsByTheirAliasUnderOtherNamesAndInOtherNamespaces) {
                             .alias = std::string("eoib:t/") + name,
                             .finder = finder};
   };
-  for (const char* name : {"found1", "found2"}) ASSERT_TRUE(TapPort::Open(options(name, &before)).value()->is_new());
+  for (const char* name : {"found1", "found2"})
+    ASSERT_TRUE(TapPort::Open(options(name, &before)).value()->is_new());
   const std::string netns = absl::StrCat("tap-finder-test-", getpid());
   ASSERT_EQ(system("ip link set found1 down; ip link set found1 name elsewhere1"), 0);
   ASSERT_EQ(system(("ip netns add " + netns + "; ip link set found2 netns " + netns).c_str()), 0);
@@ -148,8 +152,8 @@ TEST(TapFinderTest, FindsTapsByTheirAliasUnderOtherNamesAndInOtherNamespaces) {
   ASSERT_EQ(system(("ip link delete elsewhere1; ip netns delete " + netns).c_str()), 0);
 }
 
-// Any user can make a TAP with our alias in a network namespace of a user namespace of his own, and then waits there for the
-// frames of that vPort.
+// Any user can make a TAP with our alias in a network namespace of a user namespace of his own, and
+// then waits there for the frames of that vPort.
 TEST(TapFinderTest, FindsNoTapInANetworkNamespaceOfAnotherUserNamespace) {
   int ready[2];
   ASSERT_EQ(pipe(ready), 0);
@@ -159,7 +163,9 @@ TEST(TapFinderTest, FindsNoTapInANetworkNamespaceOfAnotherUserNamespace) {
     DieWithTest(test);
     dup2(ready[1], STDOUT_FILENO);
     execlp("unshare", "unshare", "--user", "--map-root-user", "--net", "sh", "-c",
-           "ip tuntap add lure mode tap && ip link set lure alias eoib:t/lure && echo ready && exec sleep 1000", nullptr);
+           "ip tuntap add lure mode tap && ip link set lure alias eoib:t/lure && echo ready && "
+           "exec sleep 1000",
+           nullptr);
     _exit(127);
   }
   const ChildForTest stranger(pid);
@@ -170,8 +176,10 @@ TEST(TapFinderTest, FindsNoTapInANetworkNamespaceOfAnotherUserNamespace) {
   const MonotonicClock clock;
   TapFinder finder(&clock);
   EXPECT_TRUE(finder.FindAll("eoib:t/lure").empty());
-  const TapPort::Options options = {
-      .name = "lure", .mac = MacAddr::FromUint64(0x02'00'5e'10'01'78), .alias = "eoib:t/lure", .finder = &finder};
+  const TapPort::Options options = {.name = "lure",
+                                    .mac = MacAddr::FromUint64(0x02'00'5e'10'01'78),
+                                    .alias = "eoib:t/lure",
+                                    .finder = &finder};
   EXPECT_TRUE(TapPort::Open(options).value()->is_new());
   EXPECT_TRUE(Exists("lure"));
   ASSERT_EQ(system("ip link delete lure"), 0);

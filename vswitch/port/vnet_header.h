@@ -1,5 +1,5 @@
-// VnetHeader: struct virtio_net_hdr in host order, as a TAP or TUN expects it in front of each frame (virtio 1.1 §5.1.6).
-// linux/virtio_net.h does not compile as C++.
+// VnetHeader: struct virtio_net_hdr in host order, as a TAP or TUN expects it in front of each
+// frame (virtio 1.1 §5.1.6). linux/virtio_net.h does not compile as C++.
 #ifndef EOIB_VSWITCH_PORT_VNET_HEADER_H_
 #define EOIB_VSWITCH_PORT_VNET_HEADER_H_
 
@@ -13,6 +13,7 @@ namespace eoib {
 
 struct VnetHeader {
   static constexpr uint8_t kNeedsChecksum = 1;
+  static constexpr uint8_t kDataValid = 2;
   static constexpr uint8_t kGsoNone = 0;
   static constexpr uint8_t kGsoTcpv4 = 1;
   static constexpr uint8_t kGsoTcpv6 = 4;
@@ -44,7 +45,11 @@ struct VnetHeader {
     if ((flags & kNeedsChecksum) == 0) return {};
     return {true, checksum_start, checksum_offset};
   }
-  // Reads the request for a frame whose first buffer has `length` bytes. False if it points behind them.
+  // True if the device has verified the checksums of TCP and UDP (VIRTIO_NET_HDR_F_DATA_VALID). A
+  // driver must not set it.
+  bool has_verified() const { return (flags & kDataValid) != 0; }
+  // Reads the request for a frame whose first buffer has `length` bytes. False if it points behind
+  // them.
   bool ReadChecksum(uint32_t length, ChecksumRequest* request) const {
     *request = checksum();
     return !request->needed || uint32_t{checksum_start} + checksum_offset + 2 <= length;

@@ -12,8 +12,8 @@
 namespace eoib {
 namespace {
 
-// Calls `transmit` with the frame without its tag: moves the MACs over the tag, and restores both afterwards, because the
-// caller keeps the frame.
+// Calls `transmit` with the frame without its tag: moves the MACs over the tag, and restores both
+// afterwards, because the caller keeps the frame.
 template <typename Transmit>
 DropReason WithoutTag(const Frame& frame, Transmit transmit) {
   uint8_t tag[kVlanTagSize];
@@ -31,38 +31,49 @@ DropReason WithoutTag(const Frame& frame, Transmit transmit) {
 
 }  // namespace
 
-VnetWriter::VnetWriter(const VnetWriter* first) : fd_(first->fd_), reason_of_(first->reason_of_), limits_(first->limits_) {
+VnetWriter::VnetWriter(const VnetWriter* first)
+    : fd_(first->fd_),
+      reason_of_(first->reason_of_),
+      long_frames_(first->long_frames_),
+      limits_(first->limits_) {
   coalescer_.set_joins_udp(first->coalescer_.joins_udp());
 }
 
 DropReason VnetWriter::Transmit(const Frame& frame, bool strip_tag) noexcept {
   if (ABSL_PREDICT_FALSE(!up())) return DropReason::kPortDown;
-  if (ABSL_PREDICT_FALSE(frame.length > largest())) return DropReason::kPortTooLarge;
   if (!strip_tag) {
+    if (ABSL_PREDICT_FALSE(frame.length > largest())) return DropReason::kPortTooLarge;
     if (coalescer_.Add({frame.data, frame.length}, frame.checksum)) return DropReason::kNone;
     WriteJoined();  // first, to keep the order of frames
     if (coalescer_.Add({frame.data, frame.length}, frame.checksum)) return DropReason::kNone;
     return Write(frame.checksum, {frame.data, frame.length}, {});
   }
-  return WithoutTag(frame, [this](const Frame& stripped) { return Transmit(stripped, /*strip_tag=*/false); });
+  return WithoutTag(
+      frame, [this](const Frame& stripped) { return Transmit(stripped, /*strip_tag=*/false); });
 }
 
-DropReason VnetWriter::TransmitLarge(const BufferPool& pool, const Frame& frame, bool strip_tag) noexcept {
+DropReason VnetWriter::TransmitLarge(const BufferPool& pool, const Frame& frame,
+                                     bool strip_tag) noexcept {
   if (!strip_tag) return WriteLarge(pool, frame);
-  return WithoutTag(frame, [this, &pool](const Frame& stripped) { return WriteLarge(pool, stripped); });
+  return WithoutTag(frame,
+                    [this, &pool](const Frame& stripped) { return WriteLarge(pool, stripped); });
 }
 
-// The frame is not copied: one writev gathers its buffers. The interface's MTU limits what the frame is cut into.
+// The frame is not copied: one writev gathers its buffers. The interface's MTU limits what the
+// frame is cut into.
 DropReason VnetWriter::WriteLarge(const BufferPool& pool, const Frame& frame) noexcept {
   if (ABSL_PREDICT_FALSE(!up())) return DropReason::kPortDown;
   WriteJoined();  // first, to keep the order of frames
   VnetHeader header = HeaderFor(frame);
-  const size_t largest_segment = frame.gso.type == GsoType::kNone ? frame.total() : header.header_length + frame.gso.size;
+  const size_t largest_segment =
+      frame.gso.type == GsoType::kNone ? frame.total() : header.header_length + frame.gso.size;
   if (ABSL_PREDICT_FALSE(largest_segment > largest())) return DropReason::kPortTooLarge;
   std::array<iovec, kMaxSegments + 1> parts;
   parts[0] = {&header, sizeof(header)};
   size_t count = 1;
-  VisitPieces(pool, frame, [&](absl::Span<uint8_t> piece) { parts[count++] = {piece.data(), piece.size()}; });
+  VisitPieces(pool, frame, [&](absl::Span<uint8_t> piece) {
+    parts[count++] = {piece.data(), piece.size()};
+  });
   return WriteParts({parts.data(), count});
 }
 
@@ -77,7 +88,8 @@ void VnetWriter::WriteJoined() noexcept {
   const Coalescer::Joined joined = coalescer_.Take();
   VnetHeader header{};
   if (joined.segments > 1) {
-    header.Describe({joined.udp ? GsoType::kUdp : GsoType::kTcp, joined.segment_length}, joined.ipv6, joined.header_length);
+    header.Describe({joined.udp ? GsoType::kUdp : GsoType::kTcp, joined.segment_length},
+                    joined.ipv6, joined.header_length);
   }
   const DropReason reason = Write(joined.checksum, joined.frame, header);
   if (ABSL_PREDICT_TRUE(reason == DropReason::kNone)) return;
@@ -85,15 +97,20 @@ void VnetWriter::WriteJoined() noexcept {
   lost_reason_ = reason;
 }
 
-DropReason VnetWriter::Write(const ChecksumRequest& checksum, absl::Span<const uint8_t> frame, VnetHeader header) noexcept {
+DropReason VnetWriter::Write(const ChecksumRequest& checksum, absl::Span<const uint8_t> frame,
+                             VnetHeader header) noexcept {
   header.Request(checksum);
-  const iovec parts[] = {{&header, sizeof(header)}, {const_cast<uint8_t*>(frame.data()), frame.size()}};
+  const iovec parts[] = {{&header, sizeof(header)},
+                         {const_cast<uint8_t*>(frame.data()), frame.size()}};
   return WriteParts(parts);
 }
 
 DropReason VnetWriter::WriteParts(absl::Span<const iovec> parts) noexcept {
-  if (ABSL_PREDICT_TRUE(writev(fd_, parts.data(), static_cast<int>(parts.size())) >= 0)) return DropReason::kNone;
-  return reason_of_(errno);
+  if (ABSL_PREDICT_TRUE(writev(fd_, parts.data(), static_cast<int>(parts.size())) >= 0))
+    return DropReason::kNone;
+  int error = errno;
+  if (error == EMSGSIZE && long_frames_ != nullptr) error = long_frames_->Send(parts);
+  return error == 0 ? DropReason::kNone : reason_of_(error);
 }
 
 VnetHeader VnetWriter::HeaderFor(const Frame& frame) noexcept {

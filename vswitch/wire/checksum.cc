@@ -7,9 +7,11 @@
 #include "vswitch/base/address.h"
 #include "vswitch/base/byte_order.h"
 #include "vswitch/wire/ethernet.h"
+#include "vswitch/wire/ip/crc32c.h"
 #include "vswitch/wire/ip/ip_headers.h"
 #include "vswitch/wire/ip/ipv6_extensions.h"
 #include "vswitch/wire/ip/ones_complement_sum.h"
+#include "vswitch/wire/sctp_checksum.h"
 
 namespace eoib {
 namespace {
@@ -18,18 +20,20 @@ constexpr size_t kTcpHeaderSize = 20;
 constexpr uint16_t kTcpChecksumOffset = 16;
 constexpr uint16_t kUdpChecksumOffset = 6;
 
-// Describes the TCP or UDP header at `l4`, whose packet ends at `end` within the frame. Nothing if it does not fit, or its
-// length field disagrees. `frame` has the start of the frame, at least up to `l4`.
-inline __attribute__((always_inline)) L4Location LocateL4(absl::Span<const uint8_t> frame, uint8_t protocol, size_t ip,
-                                                          size_t l4, size_t end) {
+// Describes the TCP or UDP header at `l4`, whose packet ends at `end` within the frame. Nothing if
+// it does not fit, or its length field disagrees. `frame` has the start of the frame, at least up
+// to `l4`.
+inline __attribute__((always_inline)) L4Location LocateL4(absl::Span<const uint8_t> frame,
+                                                          uint8_t protocol, size_t ip, size_t l4,
+                                                          size_t end) {
   const size_t length = std::min(end, frame.size()) - l4;
   const bool tcp = protocol == kProtocolTcp && length >= kTcpHeaderSize;
   // With another UDP length the sum would cover other bytes than the IP packet's.
-  const bool udp =
-      protocol == kProtocolUdp && length >= kUdpHeaderSize && ReadWire<be16>(&frame[l4 + kUdpLengthOffset]).value() == end - l4;
+  const bool udp = protocol == kProtocolUdp && length >= kUdpHeaderSize &&
+                   ReadWire<be16>(&frame[l4 + kUdpLengthOffset]).value() == end - l4;
   if (!tcp && !udp) return {};
-  return {tcp ? L4Checksum::kTcpOk : L4Checksum::kUdpOk, static_cast<uint16_t>(ip), static_cast<uint16_t>(l4),
-          static_cast<uint16_t>(end - l4)};
+  return {tcp ? L4Checksum::kTcpOk : L4Checksum::kUdpOk, static_cast<uint16_t>(ip),
+          static_cast<uint16_t>(l4), static_cast<uint16_t>(end - l4)};
 }
 
 L4Location FindIpv4L4(absl::Span<const uint8_t> frame, size_t size, size_t ip) {
@@ -37,7 +41,9 @@ L4Location FindIpv4L4(absl::Span<const uint8_t> frame, size_t size, size_t ip) {
   const auto header = ReadWire<Ipv4Wire>(&frame[ip]);
   const size_t header_length = size_t{4} * (header.version_ihl & 0xf);
   const size_t total_length = header.total_length.value();
-  if (header.version_ihl >> 4 != 4 || header_length < sizeof(Ipv4Wire) || total_length < header_length) return {};
+  if (header.version_ihl >> 4 != 4 || header_length < sizeof(Ipv4Wire) ||
+      total_length < header_length)
+    return {};
   if (total_length > size - ip || ip + header_length > frame.size()) return {};
   if ((header.fragment.value() & kIpv4MoreFragmentsOrOffset) != 0) return {};
   return LocateL4(frame, header.protocol, ip, ip + header_length, ip + total_length);
@@ -61,11 +67,18 @@ L4Location FindIpv6L4(absl::Span<const uint8_t> frame, size_t size, size_t ip) {
   return {};
 }
 
-uint16_t ChecksumOffset(L4Checksum kind) { return kind == L4Checksum::kTcpOk ? kTcpChecksumOffset : kUdpChecksumOffset; }
+uint16_t ChecksumOffset(L4Checksum kind) {
+  return kind == L4Checksum::kTcpOk ? kTcpChecksumOffset : kUdpChecksumOffset;
+}
+
+uint8_t ProtocolOf(L4Checksum kind) {
+  return kind == L4Checksum::kTcpOk ? kProtocolTcp : kProtocolUdp;
+}
 
 absl::Span<const uint8_t> AddressesOf(absl::Span<const uint8_t> frame, const L4Location& where) {
-  return frame[where.ip] >> 4 == 4 ? frame.subspan(where.ip + kIpv4AddressesOffset, kIpv4AddressesSize)
-                                   : frame.subspan(where.ip + kIpv6AddressesOffset, kIpv6AddressesSize);
+  return frame[where.ip] >> 4 == 4
+             ? frame.subspan(where.ip + kIpv4AddressesOffset, kIpv4AddressesSize)
+             : frame.subspan(where.ip + kIpv6AddressesOffset, kIpv6AddressesSize);
 }
 
 }  // namespace
@@ -87,18 +100,30 @@ L4Location FindL4(absl::Span<const uint8_t> frame, size_t size) noexcept {
 }
 
 bool NamesChecksumOf(const L4Location& where, const ChecksumRequest& request) noexcept {
-  return where.kind != L4Checksum::kNone && request.start == where.l4 && request.offset == ChecksumOffset(where.kind);
+  return where.kind != L4Checksum::kNone && request.start == where.l4 &&
+         request.offset == ChecksumOffset(where.kind);
 }
 
 ChecksumRequest WritePseudoHeaderSum(absl::Span<uint8_t> head, const L4Location& where) noexcept {
   const ChecksumRequest request{true, where.l4, ChecksumOffset(where.kind)};
-  const uint8_t protocol = where.kind == L4Checksum::kTcpOk ? kProtocolTcp : kProtocolUdp;
-  const uint16_t sum = PseudoHeaderSum(AddressesOf(head, where), protocol, where.l4_length);
+  const uint16_t sum =
+      PseudoHeaderSum(AddressesOf(head, where), ProtocolOf(where.kind), where.l4_length);
   WriteWire(be16(sum), &head[size_t{request.start} + request.offset]);
   return request;
 }
 
-bool PrepareChecksum(absl::Span<uint8_t> frame, const ChecksumRequest& request, L4Checksum* vouched) noexcept {
+bool HasRightChecksum(absl::Span<const uint8_t> head, const L4Location& where,
+                      uint16_t sum) noexcept {
+  const bool may_have_none = where.kind == L4Checksum::kUdpOk && head[where.ip] >> 4 == 4;
+  if (may_have_none && ReadWire<be16>(&head[size_t{where.l4} + kUdpChecksumOffset]).value() == 0)
+    return true;
+  const uint16_t pseudo =
+      PseudoHeaderSum(AddressesOf(head, where), ProtocolOf(where.kind), where.l4_length);
+  return OnesComplementSum({}, uint32_t{pseudo} + sum) == kRightSum;
+}
+
+bool PrepareChecksum(absl::Span<uint8_t> frame, const ChecksumRequest& request,
+                     L4Checksum* vouched) noexcept {
   *vouched = L4Checksum::kNone;
   if (!request.needed) return true;
   const L4Location where = FindL4(frame);
@@ -109,6 +134,8 @@ bool PrepareChecksum(absl::Span<uint8_t> frame, const ChecksumRequest& request, 
   if (size_t{request.start} + request.offset + sizeof(be16) > frame.size()) return false;
   // The sender could choose a sum that overwrites a tag or an EtherType that was already checked.
   if (request.start < PayloadBehindTags(frame)) return false;
+  const absl::optional<SctpPacket> sctp = FindSctp(frame, frame.size(), request);
+  if (sctp.has_value() && !sctp->is_whole) return false;
   CompleteChecksum(frame, request);
   return true;
 }
@@ -127,10 +154,18 @@ ChecksumRequest AcceptChecksum(absl::Span<uint8_t> frame, L4Checksum vouched) no
 void CompleteChecksum(absl::Span<uint8_t> frame, const ChecksumRequest& request) noexcept {
   const size_t field = size_t{request.start} + request.offset;
   if (!request.needed || field + sizeof(be16) > frame.size()) return;
+  if (const absl::optional<SctpPacket> sctp = FindSctp(frame, frame.size(), request);
+      sctp.has_value()) {
+    if (!sctp->is_whole) return;
+    WriteSctpChecksum(0, &frame[field]);
+    return WriteSctpChecksum(Crc32c(frame.subspan(request.start, sctp->end - request.start)),
+                             &frame[field]);
+  }
   const L4Location where = FindL4(frame);
   const bool known_end = where.kind != L4Checksum::kNone && where.l4 == request.start;
   const size_t end = known_end ? size_t{where.l4} + where.l4_length : frame.size();
-  const auto sum = static_cast<uint16_t>(~OnesComplementSum(frame.subspan(request.start, end - request.start)));
+  const auto sum =
+      static_cast<uint16_t>(~OnesComplementSum(frame.subspan(request.start, end - request.start)));
   // A zero field would mean "no checksum" in UDP (RFC 768).
   WriteWire(be16(sum == 0 ? 0xffff : sum), &frame[field]);
 }

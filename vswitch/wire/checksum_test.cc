@@ -36,14 +36,17 @@ void SetField(Bytes* frame, const ChecksumRequest& request, uint16_t value) {
   (*frame)[at + 1] = static_cast<uint8_t>(value);
 }
 
-// The pseudo-header sum of a frame with a right checksum: 0xffff minus the sum of the segment without its checksum field.
+// The pseudo-header sum of a frame with a right checksum: 0xffff minus the sum of the segment
+// without its checksum field.
 uint16_t PseudoSumOf(Bytes frame, const L4Location& l4) {
   const ChecksumRequest request = RequestFor(l4);
   const uint16_t right = Field(frame, request);
   SetField(&frame, request, 0);
   const uint16_t segment = SlowSum(absl::MakeConstSpan(frame).subspan(l4.l4, l4.l4_length));
-  // right == ~(pseudo + segment), so pseudo == ~right - segment; subtracting is adding the complement.
-  return SlowSum({}, static_cast<uint32_t>(static_cast<uint16_t>(~right)) + static_cast<uint16_t>(~segment));
+  // right == ~(pseudo + segment), so pseudo == ~right - segment; subtracting is adding the
+  // complement.
+  return SlowSum(
+      {}, static_cast<uint32_t>(static_cast<uint16_t>(~right)) + static_cast<uint16_t>(~segment));
 }
 
 TEST(OnesComplementSumTest, Examples) {
@@ -63,7 +66,8 @@ TEST(OnesComplementSumTest, Examples) {
       {"minus zero stays minus zero", "ffffffffffffffffffff", 0, 0xffff},
       {"carries that come twice", "ffff0001", 0xffff, 0x0001},
   };
-  for (const auto& row : kRows) EXPECT_EQ(OnesComplementSum(FromHex(row.hex), row.initial), row.sum) << row.description;
+  for (const auto& row : kRows)
+    EXPECT_EQ(OnesComplementSum(FromHex(row.hex), row.initial), row.sum) << row.description;
 }
 
 TEST(OnesComplementSumTest, AgreesWithAPlainLoopAtEveryLengthAndAlignment) {
@@ -74,10 +78,13 @@ TEST(OnesComplementSumTest, AgreesWithAPlainLoopAtEveryLengthAndAlignment) {
       for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(length % 3 == 0 ? 0xff : random());
       const auto span = absl::MakeConstSpan(bytes).subspan(alignment);
       const uint32_t initial = static_cast<uint32_t>(random());
-      ASSERT_EQ(OnesComplementSum(span, initial), SlowSum(span, initial)) << length << " bytes at " << alignment;
+      ASSERT_EQ(OnesComplementSum(span, initial), SlowSum(span, initial))
+          << length << " bytes at " << alignment;
       Bytes copy(length + 1, 0xa5);
-      ASSERT_EQ(CopyAndSum(span, copy.data()), SlowSum(span)) << length << " bytes at " << alignment;
-      ASSERT_TRUE(std::equal(span.begin(), span.end(), copy.begin())) << length << " bytes at " << alignment;
+      ASSERT_EQ(CopyAndSum(span, copy.data()), SlowSum(span))
+          << length << " bytes at " << alignment;
+      ASSERT_TRUE(std::equal(span.begin(), span.end(), copy.begin()))
+          << length << " bytes at " << alignment;
       ASSERT_EQ(copy.back(), 0xa5) << length << " bytes at " << alignment;
     }
   }
@@ -86,7 +93,8 @@ TEST(OnesComplementSumTest, AgreesWithAPlainLoopAtEveryLengthAndAlignment) {
 // Counters that are too narrow overflow at extreme words, up or down.
 TEST(OnesComplementSumTest, CountsManyExtremeWords) {
   for (const uint8_t byte : {0x00, 0x7f, 0x80, 0xff}) {
-    for (const size_t length : {size_t{4096}, size_t{65535}, (size_t{1} << 20) + 128, (size_t{2} << 20) + 129}) {
+    for (const size_t length :
+         {size_t{4096}, size_t{65535}, (size_t{1} << 20) + 128, (size_t{2} << 20) + 129}) {
       const Bytes bytes(length, byte);
       Bytes copy(length);
       EXPECT_EQ(OnesComplementSum(bytes), SlowSum(bytes)) << int{byte} << " times " << length;
@@ -111,7 +119,8 @@ TEST(FindL4Test, FindsNothingInAFrameCutAnywhereBeforeItsPacketsEnd) {
     const Bytes frame = FromHex(row.hex);
     const size_t end = size_t{row.l4.l4} + row.l4.l4_length;
     for (size_t size = 0; size < end; ++size) {
-      const Bytes cut(frame.begin(), frame.begin() + static_cast<long>(size));  // of exact size, for the sanitizer
+      // Of exact size, for the sanitizer.
+      const Bytes cut(frame.begin(), frame.begin() + static_cast<long>(size));
       EXPECT_EQ(FindL4(cut).kind, L4Checksum::kNone) << row.description << ", " << size << " bytes";
     }
   }
@@ -124,7 +133,8 @@ TEST(PrepareChecksumTest, VouchesForTcpAndUdpAndLeavesTheFrameAsItIs) {
     SetField(&frame, RequestFor(row.l4), PseudoSumOf(frame, row.l4));
     const Bytes before = frame;
     L4Checksum vouched = L4Checksum::kNone;
-    EXPECT_TRUE(PrepareChecksum(absl::MakeSpan(frame), RequestFor(row.l4), &vouched)) << row.description;
+    EXPECT_TRUE(PrepareChecksum(absl::MakeSpan(frame), RequestFor(row.l4), &vouched))
+        << row.description;
     EXPECT_EQ(vouched, row.l4.kind) << row.description;
     EXPECT_EQ(frame, before) << row.description;
   }
@@ -159,13 +169,18 @@ TEST(PrepareChecksumTest, OtherRequests) {
       {"start at the VID", tagged, {true, 14, 0}, false, false},
       {"start at the EtherType behind a tag", tagged, {true, 16, 0}, false, false},
       {"start at the payload behind a tag", tagged, {true, 18, 10}, true, true},
-      {"start at the EtherType behind a provider's tag", provider_tagged, {true, 14, 2}, false, false},
+      {"start at the EtherType behind a provider's tag",
+       provider_tagged,
+       {true, 14, 2},
+       false,
+       false},
       {"start and offset that would overflow 16 bits", tcp, {true, 0xffff, 0xffff}, false, false},
   };
   for (const auto& row : kRows) {
     Bytes frame = row.frame;
     L4Checksum vouched = L4Checksum::kUdpOk;
-    EXPECT_EQ(PrepareChecksum(absl::MakeSpan(frame), row.request, &vouched), row.accepted) << row.description;
+    EXPECT_EQ(PrepareChecksum(absl::MakeSpan(frame), row.request, &vouched), row.accepted)
+        << row.description;
     EXPECT_EQ(vouched, L4Checksum::kNone) << row.description;
     EXPECT_EQ(frame != row.frame, row.changed) << row.description;
   }
@@ -183,7 +198,8 @@ TEST(PrepareChecksumTest, FinishesOtherChecksums) {
     ASSERT_TRUE(PrepareChecksum(absl::MakeSpan(frame), request, &vouched)) << row.description;
     EXPECT_EQ(vouched, L4Checksum::kNone) << row.description;
     Bytes expected = before;
-    SetField(&expected, request, static_cast<uint16_t>(~SlowSum(absl::MakeConstSpan(before).subspan(40))));
+    SetField(&expected, request,
+             static_cast<uint16_t>(~SlowSum(absl::MakeConstSpan(before).subspan(40))));
     EXPECT_EQ(frame, expected) << row.description;
   }
 }
@@ -233,7 +249,8 @@ TEST(CompleteChecksumTest, AZeroSumIsStoredAsItsOtherForm) {
   Bytes frame = FromHex(row.hex);
   ASSERT_EQ(Field(frame, RequestFor(row.l4)), 0xffff) << row.description;
   SetField(&frame, RequestFor(row.l4), 0);
-  CompleteChecksum(absl::MakeSpan(frame), AcceptChecksum(absl::MakeSpan(frame), L4Checksum::kUdpOk));
+  CompleteChecksum(absl::MakeSpan(frame),
+                   AcceptChecksum(absl::MakeSpan(frame), L4Checksum::kUdpOk));
   EXPECT_EQ(ToHex(frame), row.hex);
 }
 

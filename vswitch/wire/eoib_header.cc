@@ -24,18 +24,20 @@ DropReason DecodeEoibForm(uint32_t word, EoibHeader* header) {
   const uint32_t ip = word >> kIpChecksumShift & kChecksumMask;
   if ((word & kVersionMask) != 0) return DropReason::kBadVersion;
   const bool extension = (word & kExtension) != 0;
-  // Any nonzero id counts: a peer that numbers its frames may send segments in a way that this version does not know.
+  // Any nonzero id counts: a peer that numbers its frames may send segments in a way that this
+  // version does not know.
   if (!extension && (word & kSegmentMask) != 0) return DropReason::kSegment;
   if (extension && (word & kFcsPresent) != 0) return DropReason::kSegment;
   if (l4 > kLargestL4Checksum || ip > kIpChecksumOk) return DropReason::kHeaderReserved;
-  *header = {.form = HeaderForm::kEoib,
-             .l4_checksum = static_cast<L4Checksum>(l4),
-             .ip_checksum_ok = ip == kIpChecksumOk,
-             .fcs_present = (word & kFcsPresent) != 0,
-             .extension = extension,
-             .more_segments = (word & kMoreSegments) != 0,
-             .segment_offset = static_cast<uint8_t>(word >> kSegmentOffsetShift & kSegmentOffsetMask),
-             .segment_id = static_cast<uint16_t>(word)};
+  *header = {
+      .form = HeaderForm::kEoib,
+      .l4_checksum = static_cast<L4Checksum>(l4),
+      .ip_checksum_ok = ip == kIpChecksumOk,
+      .fcs_present = (word & kFcsPresent) != 0,
+      .extension = extension,
+      .more_segments = (word & kMoreSegments) != 0,
+      .segment_offset = static_cast<uint8_t>(word >> kSegmentOffsetShift & kSegmentOffsetMask),
+      .segment_id = static_cast<uint16_t>(word)};
   return DropReason::kNone;
 }
 
@@ -54,10 +56,11 @@ void EncodeEoibHeader(const EoibHeader& header, uint8_t* out) noexcept {
   uint32_t word = uint32_t{kAlternativeMagic} << 16;
   if (header.form == HeaderForm::kEoib) {
     word = kSignature | static_cast<uint32_t>(header.l4_checksum) << kL4ChecksumShift |
-           static_cast<uint32_t>(header.ip_checksum_ok) << kIpChecksumShift | (header.fcs_present ? kFcsPresent : 0);
+           static_cast<uint32_t>(header.ip_checksum_ok) << kIpChecksumShift |
+           (header.fcs_present ? kFcsPresent : 0);
     if (header.extension) {
-      word |= kExtension | (header.more_segments ? kMoreSegments : 0) | uint32_t{header.segment_offset} << kSegmentOffsetShift |
-              header.segment_id;
+      word |= kExtension | (header.more_segments ? kMoreSegments : 0) |
+              uint32_t{header.segment_offset} << kSegmentOffsetShift | header.segment_id;
     }
   }
   WriteWire(be32(word), out);

@@ -1,4 +1,5 @@
-// The EoIB encapsulation header: four bytes before each Ethernet frame in a UD datagram. See wire_format.md.
+// The EoIB encapsulation header: four bytes before each Ethernet frame in a UD datagram. See
+// wire_format.md.
 #ifndef EOIB_VSWITCH_WIRE_EOIB_HEADER_H_
 #define EOIB_VSWITCH_WIRE_EOIB_HEADER_H_
 
@@ -17,12 +18,13 @@ inline constexpr size_t kMaxSegments = 32;  // of a frame
 // The alternative 4-byte header: 0x8919 and two reserved bytes (Oracle XVE, iPXE).
 inline constexpr uint16_t kAlternativeMagic = 0x8919;
 
-// The checksum that the sender vouches for. "Ok" vouches for a checksum that may not be in the frame (wire_format.md,
-// Checksums).
+// The checksum that the sender vouches for. "Ok" vouches for a checksum that may not be in the
+// frame (wire_format.md, Checksums).
 enum class L4Checksum : uint8_t { kNone = 0, kTcpOk = 1, kUdpOk = 2 };
 
-// A decoded encapsulation header. Re-encoding is exact: EncodeEoibHeader(DecodeEoibHeader(b)) == b for every accepted b,
-// except for the reserved bytes of the alternative form, which are ignored on receipt and sent as zero.
+// A decoded encapsulation header. Re-encoding is exact: EncodeEoibHeader(DecodeEoibHeader(b)) == b
+// for every accepted b, except for the reserved bytes of the alternative form, which are ignored on
+// receipt and sent as zero.
 struct EoibHeader {
   HeaderForm form = HeaderForm::kEoib;
   L4Checksum l4_checksum = L4Checksum::kNone;
@@ -37,14 +39,15 @@ struct EoibHeader {
   friend constexpr bool operator==(const EoibHeader&, const EoibHeader&) = default;
 };
 
-// Decodes the header at the start of `datagram` (a UD payload without GRH). On success sets *header and returns kNone.
-// Otherwise returns kNotEoib (too short, or no signature of either form), kBadVersion, kSegment (more-segments bit, segment
-// offset or id set without an extension, or an extension with an FCS), or kHeaderReserved (a reserved checksum status: 11 for
-// TCP/UDP, 10 or 11 for IP).
+// Decodes the header at the start of `datagram` (a UD payload without GRH). On success sets *header
+// and returns kNone. Otherwise returns kNotEoib (too short, or no signature of either form),
+// kBadVersion, kSegment (more-segments bit, segment offset or id set without an extension, or an
+// extension with an FCS), or kHeaderReserved (a reserved checksum status: 11 for TCP/UDP, 10 or 11
+// for IP).
 DropReason DecodeEoibHeader(absl::Span<const uint8_t> datagram, EoibHeader* header) noexcept;
 
-// Writes kEoibHeaderSize bytes. The alternative form cannot vouch for a checksum: finish it first (CompleteChecksum). It has no
-// segments either.
+// Writes kEoibHeaderSize bytes. The alternative form cannot vouch for a checksum: finish it first
+// (CompleteChecksum). It has no segments either.
 void EncodeEoibHeader(const EoibHeader& header, uint8_t* out) noexcept;
 
 }  // namespace eoib

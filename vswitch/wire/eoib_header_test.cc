@@ -34,10 +34,19 @@ TEST(EoibHeaderTest, Decode) {
       {"IP ok", "c1000000", DropReason::kNone, {kEoib, kNone, true}},
       {"TCP ok, IP ok", "c5000000", DropReason::kNone, {kEoib, L4Checksum::kTcpOk, true}},
       {"FCS present", "c0400000", DropReason::kNone, {kEoib, kNone, false, true}},
-      {"UDP ok, IP ok, FCS present", "c9400000", DropReason::kNone, {kEoib, L4Checksum::kUdpOk, true, true}},
-      {"a frame behind it", "c9000000 02005e100002", DropReason::kNone, {kEoib, L4Checksum::kUdpOk, true}},
+      {"UDP ok, IP ok, FCS present",
+       "c9400000",
+       DropReason::kNone,
+       {kEoib, L4Checksum::kUdpOk, true, true}},
+      {"a frame behind it",
+       "c9000000 02005e100002",
+       DropReason::kNone,
+       {kEoib, L4Checksum::kUdpOk, true}},
       {"alternative", "89190000", DropReason::kNone, {HeaderForm::kAlternative, kNone, false}},
-      {"alternative, its reserved bytes are ignored", "8919ffff", DropReason::kNone, {HeaderForm::kAlternative, kNone, false}},
+      {"alternative, its reserved bytes are ignored",
+       "8919ffff",
+       DropReason::kNone,
+       {HeaderForm::kAlternative, kNone, false}},
       {"nothing", "", DropReason::kNotEoib, {}},
       {"three bytes", "c00000", DropReason::kNotEoib, {}},
       {"signature 00: IPoIB", "08000000", DropReason::kNotEoib, {}},
@@ -52,9 +61,11 @@ TEST(EoibHeaderTest, Decode) {
       {"segment id 1", "c0000001", DropReason::kSegment, {}},
       {"segment id 0x8000", "c0008000", DropReason::kSegment, {}},
       {"a segment with its FCS, without extension", "c0600007", DropReason::kSegment, {}},
-      {"the first segment of a frame with TCP ok", "c4a00007", DropReason::kNone, Segment(L4Checksum::kTcpOk, true, 0, 7)},
+      {"the first segment of a frame with TCP ok", "c4a00007", DropReason::kNone,
+       Segment(L4Checksum::kTcpOk, true, 0, 7)},
       {"segment 5", "c4a50007", DropReason::kNone, Segment(L4Checksum::kTcpOk, true, 5, 7)},
-      {"the last possible segment", "c89fffff", DropReason::kNone, Segment(L4Checksum::kUdpOk, false, 31, 0xffff)},
+      {"the last possible segment", "c89fffff", DropReason::kNone,
+       Segment(L4Checksum::kUdpOk, false, 31, 0xffff)},
       {"an only segment", "c0800000", DropReason::kNone, Segment(kNone, false, 0, 0)},
       {"a segment with its FCS and extension", "c0e00007", DropReason::kSegment, {}},
       {"a segment with a reserved checksum status", "cca00007", DropReason::kHeaderReserved, {}},
@@ -81,7 +92,8 @@ TEST(EoibHeaderTest, Encode) {
   EXPECT_EQ(ToHex(Encode({HeaderForm::kEoib, L4Checksum::kTcpOk, true})), "c5000000");
   EXPECT_EQ(ToHex(Encode({HeaderForm::kEoib, L4Checksum::kUdpOk, false})), "c8000000");
   EXPECT_EQ(ToHex(Encode({HeaderForm::kEoib, L4Checksum::kNone, false, true})), "c0400000");
-  EXPECT_EQ(ToHex(Encode({HeaderForm::kAlternative, L4Checksum::kTcpOk, true, true})), "89190000") << "it has no place for any";
+  EXPECT_EQ(ToHex(Encode({HeaderForm::kAlternative, L4Checksum::kTcpOk, true, true})), "89190000")
+      << "it has no place for any";
   EXPECT_EQ(ToHex(Encode(Segment(L4Checksum::kTcpOk, true, 5, 0x1234))), "c4a51234");
   EXPECT_EQ(ToHex(Encode(Segment(L4Checksum::kNone, false, 31, 0xffff))), "c09fffff");
 }
@@ -100,7 +112,8 @@ TEST(EoibHeaderTest, EveryAcceptedHeaderEncodesTheSame) {
     }
   }
   EXPECT_EQ(accepted, 3 * 2 * (2 + 2 * 32 * 4) + 4)
-      << "three TCP/UDP states by two IP states by FCS, none or segments, and the alternative with any reserved bytes";
+      << "three TCP/UDP states by two IP states by FCS, none or segments, and the alternative with "
+         "any reserved bytes";
 }
 
 }  // namespace

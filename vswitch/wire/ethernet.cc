@@ -20,9 +20,13 @@ constexpr uint16_t kMaxPriority = 7;
 constexpr int kMaxTags = 8;
 constexpr uint64_t kLinkLocalGroups = 0x0180'c200'0000;
 
-bool IsTag(uint16_t ethertype) { return ethertype == kEtherTypeVlan || ethertype == kEtherTypeServiceVlan; }
+bool IsTag(uint16_t ethertype) {
+  return ethertype == kEtherTypeVlan || ethertype == kEtherTypeServiceVlan;
+}
 
-uint16_t EtherTypeAt(absl::Span<const uint8_t> frame, size_t offset) { return ReadWire<be16>(&frame[offset]).value(); }
+uint16_t EtherTypeAt(absl::Span<const uint8_t> frame, size_t offset) {
+  return ReadWire<be16>(&frame[offset]).value();
+}
 
 enum class Tags { kSkipped, kCut, kTooMany };
 
@@ -75,7 +79,8 @@ size_t PayloadBehindTags(absl::Span<const uint8_t> frame) noexcept {
 bool EndsWithFcs(absl::Span<const uint8_t> frame_and_fcs) noexcept {
   if (frame_and_fcs.size() < kFcsSize) return false;
   const size_t length = frame_and_fcs.size() - kFcsSize;
-  const std::array<uint8_t, kFcsSize> fcs = FinishIcrc(UpdateIcrc(kIcrcSeed, frame_and_fcs.first(length)));
+  const std::array<uint8_t, kFcsSize> fcs =
+      FinishIcrc(UpdateIcrc(kIcrcSeed, frame_and_fcs.first(length)));
   return std::memcmp(fcs.data(), frame_and_fcs.data() + length, kFcsSize) == 0;
 }
 
@@ -84,7 +89,8 @@ int LinkLocalGroup(MacAddr mac) noexcept {
   return (value & ~uint64_t{0xf}) == kLinkLocalGroups ? static_cast<int>(value & 0xf) : -1;
 }
 
-void WriteEthernetHeader(MacAddr destination, MacAddr source, uint16_t ethertype, uint8_t* frame) noexcept {
+void WriteEthernetHeader(MacAddr destination, MacAddr source, uint16_t ethertype,
+                         uint8_t* frame) noexcept {
   destination.ToWire(frame);
   source.ToWire(frame + MacAddr::kSize);
   WriteWire(be16(ethertype), frame + kMacsSize);
@@ -92,7 +98,8 @@ void WriteEthernetHeader(MacAddr destination, MacAddr source, uint16_t ethertype
 
 void InsertVlanTag(uint8_t* frame, Vid vid, uint8_t priority) noexcept {
   std::memmove(frame - kVlanTagSize, frame, kMacsSize);
-  const auto tci = static_cast<uint16_t>((priority & kMaxPriority) << kPriorityShift | (vid.value() & kVidMask));
+  const auto tci =
+      static_cast<uint16_t>((priority & kMaxPriority) << kPriorityShift | (vid.value() & kVidMask));
   WriteWire(TagWire{be16(kEtherTypeVlan), be16(tci)}, frame - kVlanTagSize + kMacsSize);
 }
 
@@ -102,6 +109,8 @@ void SetVlanId(uint8_t* frame, Vid vid) noexcept {
   WriteWire(tag, frame + kMacsSize);
 }
 
-void RemoveVlanTag(uint8_t* frame) noexcept { std::memmove(frame + kVlanTagSize, frame, kMacsSize); }
+void RemoveVlanTag(uint8_t* frame) noexcept {
+  std::memmove(frame + kVlanTagSize, frame, kMacsSize);
+}
 
 }  // namespace eoib

@@ -26,10 +26,13 @@ TEST(ParseEthernetTest, Headers) {
       {"IPv4", "0800", DropReason::kNone, false, 0, 0, 0x0800, 14},
       {"802.3 length", "0026 4242 03", DropReason::kNone, false, 0, 0, 0x0026, 14},
       {"VLAN 100", "8100 0064 0806", DropReason::kNone, true, 100, 0, 0x0806, 18},
-      {"VLAN 4094, priority 7, drop eligible", "8100 fffe 86dd", DropReason::kNone, true, 4094, 7, 0x86dd, 18},
+      {"VLAN 4094, priority 7, drop eligible", "8100 fffe 86dd", DropReason::kNone, true, 4094, 7,
+       0x86dd, 18},
       {"priority-tagged", "8100 a000 0800", DropReason::kNone, true, 0, 5, 0x0800, 18},
-      {"two tags: the inner one is payload", "8100 000a 8100 000b 0800", DropReason::kNone, true, 10, 0, 0x8100, 18},
-      {"a provider tag is payload", "88a8 000a 8100 000b 0800", DropReason::kNone, false, 0, 0, 0x88a8, 14},
+      {"two tags: the inner one is payload", "8100 000a 8100 000b 0800", DropReason::kNone, true,
+       10, 0, 0x8100, 18},
+      {"a provider tag is payload", "88a8 000a 8100 000b 0800", DropReason::kNone, false, 0, 0,
+       0x88a8, 14},
       {"VID 4095", "8100 0fff 0800", DropReason::kReservedVid, true, 4095, 0, 0x0800, 18},
   };
   for (const auto& row : kRows) {
@@ -86,7 +89,8 @@ TEST(CarriesControlEtherTypeTest, Frames) {
       {"cut within the EtherType", "88", false},
       {"no EtherType", "", false},
   };
-  for (const auto& row : kRows) EXPECT_EQ(CarriesControlEtherType(FromHex(kMacs + row.hex)), row.carries) << row.description;
+  for (const auto& row : kRows)
+    EXPECT_EQ(CarriesControlEtherType(FromHex(kMacs + row.hex)), row.carries) << row.description;
 }
 
 TEST(PayloadBehindTagsTest, Frames) {
@@ -103,7 +107,8 @@ TEST(PayloadBehindTagsTest, Frames) {
       {"cut within a tag: all of it", "8100 00", 15},
       {"nothing", "", 12},
   };
-  for (const auto& row : kRows) EXPECT_EQ(PayloadBehindTags(FromHex(kMacs + row.hex)), row.payload) << row.description;
+  for (const auto& row : kRows)
+    EXPECT_EQ(PayloadBehindTags(FromHex(kMacs + row.hex)), row.payload) << row.description;
 }
 
 TEST(EndsWithFcsTest, Frames) {
@@ -115,14 +120,16 @@ TEST(EndsWithFcsTest, Frames) {
       {"no frame", "", "00000000"},
       {"the CRC's check value", "313233343536373839", "2639f4cb"},
       {"TCP, padded to 60",
-       "02005e10000202005e10000108004500002c123400004006e494c0000201c00002029c400050000000010000000250180400"
-       "bc5f0000656f69620000",
+       "02005e10000202005e10000108004500002c123400004006e494c0000201c00002029c400050000000010000000"
+       "250180400bc5f0000656f69620000",
        "eaa083e2"},
       {"UDP behind an 802.1Q tag, padded to 64",
-       "02005e10000202005e10000181006064080045000021123400004011e494c0000201c00002029c400009000d9bb468656c6c"
-       "6f00000000000000000000000000",
+       "02005e10000202005e10000181006064080045000021123400004011e494c0000201c00002029c400009000d9bb"
+       "468656c6c6f00000000000000000000000000",
        "f7146f80"},
-      {"ARP, not padded", "02005e10000202005e1000010806000108000604000102005e100001c0000201000000000000c0000202", "3224018a"},
+      {"ARP, not padded",
+       "02005e10000202005e1000010806000108000604000102005e100001c0000201000000000000c0000202",
+       "3224018a"},
   };
   for (const auto& row : kRows) {
     SCOPED_TRACE(row.description);
@@ -136,7 +143,8 @@ TEST(EndsWithFcsTest, Frames) {
     frame.push_back(0);
     EXPECT_FALSE(EndsWithFcs(frame)) << "zeros behind it are no part of it";
   }
-  for (size_t size = 0; size < kFcsSize; ++size) EXPECT_FALSE(EndsWithFcs(std::vector<uint8_t>(size, 0))) << size;
+  for (size_t size = 0; size < kFcsSize; ++size)
+    EXPECT_FALSE(EndsWithFcs(std::vector<uint8_t>(size, 0))) << size;
 }
 
 TEST(LinkLocalGroupTest, Addresses) {
@@ -144,7 +152,8 @@ TEST(LinkLocalGroupTest, Addresses) {
   EXPECT_EQ(LinkLocalGroup(MacAddr::FromUint64(0x0180c2000001)), 1);
   EXPECT_EQ(LinkLocalGroup(MacAddr::FromUint64(0x0180c200000e)), 14);
   EXPECT_EQ(LinkLocalGroup(MacAddr::FromUint64(0x0180c200000f)), 15);
-  EXPECT_EQ(LinkLocalGroup(MacAddr::FromUint64(0x0180c2000010)), -1) << "the next block, which bridges forward";
+  EXPECT_EQ(LinkLocalGroup(MacAddr::FromUint64(0x0180c2000010)), -1)
+      << "the next block, which bridges forward";
   EXPECT_EQ(LinkLocalGroup(MacAddr::FromUint64(0x0080c2000000)), -1);
   EXPECT_EQ(LinkLocalGroup(MacAddr::Broadcast()), -1);
 }
@@ -159,10 +168,12 @@ TEST(VlanTagTest, InsertSetRemove) {
 
   frame[14] |= 0x10;  // set DEI
   SetVlanId(frame, Vid(4094));
-  EXPECT_EQ(ToHex(buffer), ToHex(FromHex(absl::StrCat(kMacs, "8100 bffe 0800 4500")))) << "priority and eligibility are kept";
+  EXPECT_EQ(ToHex(buffer), ToHex(FromHex(absl::StrCat(kMacs, "8100 bffe 0800 4500"))))
+      << "priority and eligibility are kept";
 
   RemoveVlanTag(frame);
-  EXPECT_EQ(ToHex(absl::MakeConstSpan(buffer).subspan(kVlanTagSize)), ToHex(FromHex(absl::StrCat(kMacs, "0800 4500"))));
+  EXPECT_EQ(ToHex(absl::MakeConstSpan(buffer).subspan(kVlanTagSize)),
+            ToHex(FromHex(absl::StrCat(kMacs, "0800 4500"))));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// The IPoIB codecs of a gateway to Ethernet: link-layer addresses, groups, ARP, neighbour discovery.
+// The IPoIB codecs of a gateway to Ethernet: link-layer addresses, groups, ARP, neighbour
+// discovery.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -45,7 +46,8 @@ void CheckText(const Address& address) {
 
 template <typename Address>
 void CheckParse(absl::Span<const uint8_t> bytes) {
-  const auto parsed = Address::Parse(absl::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  const auto parsed =
+      Address::Parse(absl::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
   if (parsed.ok()) CheckText(*parsed);
 }
 
@@ -77,7 +79,8 @@ void CheckMgid(absl::Span<const uint8_t> bytes) {
   }
 }
 
-// Takes any 16 bytes, and any four, as a destination. The group of a multicast address survives a round trip through its MGID.
+// Takes any 16 bytes, and any four, as a destination. The group of a multicast address survives a
+// round trip through its MGID.
 void CheckGroup(absl::Span<const uint8_t> bytes) {
   if (bytes.size() < Ipv6Addr::kSize) return;
   const IpoibLink link{PKey(bytes[15]), MulticastScope(1 + bytes[14] % 14)};
@@ -97,7 +100,8 @@ constexpr size_t kSenderFlags = 8, kTargetFlags = 32;
 void CheckArp(absl::Span<const uint8_t> payload) {
   if (const auto packet = ParseEthernetArp(payload); packet.has_value()) {
     Bytes encoded(EthernetArp::kSize);
-    Require(EncodeArp(*packet, absl::MakeSpan(encoded)) && absl::MakeConstSpan(encoded) == payload.first(encoded.size()));
+    Require(EncodeArp(*packet, absl::MakeSpan(encoded)) &&
+            absl::MakeConstSpan(encoded) == payload.first(encoded.size()));
     PurposeOf(*packet);
   }
   if (const auto packet = ParseIpoibArp(payload); packet.has_value()) {
@@ -115,19 +119,21 @@ void CheckLinkAddress(const NdOption& option, const LinkAddress& address, size_t
   Bytes expected(option.bytes.begin(), option.bytes.end());
   std::fill_n(expected.begin() + 2, ignored, 0);
   Require(written == expected);
-  Require(!WriteLinkAddressOption(option.type, address, absl::MakeSpan(written).first(written.size() - 1)));
+  Require(!WriteLinkAddressOption(option.type, address,
+                                  absl::MakeSpan(written).first(written.size() - 1)));
 }
 
 void CheckOption(const NdOption& option) {
-  Require(!option.bytes.empty() && option.bytes.size() % 8 == 0 && option.bytes[0] == static_cast<uint8_t>(option.type));
+  Require(!option.bytes.empty() && option.bytes.size() % 8 == 0 &&
+          option.bytes[0] == static_cast<uint8_t>(option.type));
   const auto mac = EthernetLinkAddress(option);
   const auto ipoib = IpoibLinkAddress(option);
   constexpr size_t kPaddingAndFlags = 3;
   if (mac.has_value()) CheckLinkAddress(option, *mac, 0);
   if (ipoib.has_value()) CheckLinkAddress(option, *ipoib, kPaddingAndFlags);
   const auto nonce = Nonce(option);
-  const int kinds =
-      mac.has_value() + ipoib.has_value() + LinkMtu(option).has_value() + !nonce.empty() + IsSendOption(option.type);
+  const int kinds = mac.has_value() + ipoib.has_value() + LinkMtu(option).has_value() +
+                    !nonce.empty() + IsSendOption(option.type);
   Require(kinds <= 1);
 }
 
@@ -149,9 +155,11 @@ NdVerdict CheckMessage(absl::Span<const uint8_t> packet) {
   if (verdict != NdVerdict::kGood) return verdict;
   const auto header = ReadWire<Ipv6Wire>(packet.data());
   Require(message.message == packet.subspan(sizeof(Ipv6Wire), header.payload_length.value()));
-  Require(message.message[0] == static_cast<uint8_t>(message.type) && message.options.bytes().size() % 8 == 0);
+  Require(message.message[0] == static_cast<uint8_t>(message.type) &&
+          message.options.bytes().size() % 8 == 0);
   Require(message.options.bytes() == message.message.last(message.options.bytes().size()));
-  Require(message.source == Ipv6Addr(header.source) && message.destination == Ipv6Addr(header.destination));
+  Require(message.source == Ipv6Addr(header.source) &&
+          message.destination == Ipv6Addr(header.destination));
   CheckOptions(message.options.bytes());
   return verdict;
 }
@@ -169,12 +177,14 @@ void CheckRepairedMessage(absl::Span<const uint8_t> packet) {
   header.next_header = kProtocolIcmpv6;
   header.hop_limit = 255;
   WriteWire(header, copy.data());
-  const uint8_t type = copy[sizeof(Ipv6Wire)] = static_cast<uint8_t>(133 + copy[sizeof(Ipv6Wire)] % 5);
+  const uint8_t type = copy[sizeof(Ipv6Wire)] =
+      static_cast<uint8_t>(133 + copy[sizeof(Ipv6Wire)] % 5);
   copy[sizeof(Ipv6Wire) + 1] = 0;
   WriteWire(be16(0), &copy[kChecksum]);
   const auto message = absl::MakeConstSpan(copy).subspan(sizeof(Ipv6Wire));
   const uint16_t addresses = OnesComplementSum(absl::MakeConstSpan(copy).subspan(8, 32));
-  const uint16_t sum = OnesComplementSum(message, uint32_t{addresses} + kProtocolIcmpv6 + static_cast<uint32_t>(length));
+  const uint16_t sum = OnesComplementSum(
+      message, uint32_t{addresses} + kProtocolIcmpv6 + static_cast<uint32_t>(length));
   WriteWire(be16(static_cast<uint16_t>(~sum)), &copy[kChecksum]);
 
   constexpr size_t kFixed[] = {8, 16, 24, 24, 40};
@@ -186,7 +196,8 @@ void CheckRepairedMessage(absl::Span<const uint8_t> packet) {
 }  // namespace
 }  // namespace eoib
 
-// The input is an IPoIB datagram. Every check runs on its payload, whatever its header says, and on all of it.
+// The input is an IPoIB datagram. Every check runs on its payload, whatever its header says, and on
+// all of it.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace eoib;  // NOLINT: the entry point has no namespace
   const auto datagram = absl::MakeConstSpan(data, size);

@@ -1,4 +1,5 @@
-// The IPoIB encapsulation header: four bytes before each IP or ARP packet in a UD datagram (RFC 4391 §6). See wire_format.md.
+// The IPoIB encapsulation header: four bytes before each IP or ARP packet in a UD datagram (RFC
+// 4391 §6). See wire_format.md.
 #ifndef EOIB_VSWITCH_WIRE_IPOIB_HEADER_H_
 #define EOIB_VSWITCH_WIRE_IPOIB_HEADER_H_
 
@@ -22,8 +23,8 @@ enum class IpoibType : uint16_t {
   kIpv6 = kEtherTypeIpv6,
 };
 
-// Reads the header at the start of `datagram` (a UD payload without GRH). Nothing if it is too short or has another type.
-// Ignores the reserved field (§6), because some senders set it.
+// Reads the header at the start of `datagram` (a UD payload without GRH). Nothing if it is too
+// short or has another type. Ignores the reserved field (§6), because some senders set it.
 absl::optional<IpoibType> DecodeIpoibHeader(absl::Span<const uint8_t> datagram) noexcept;
 
 // Writes kIpoibHeaderSize bytes, the reserved field as zero.

@@ -31,7 +31,8 @@ TEST(IpoibHeaderTest, Decode) {
       {"EoIB", "c0000000", absl::nullopt},
       {"EoIB's alternative", "89190000", absl::nullopt},
   };
-  for (const auto& row : kRows) EXPECT_EQ(DecodeIpoibHeader(FromHex(row.hex)), row.type) << row.description;
+  for (const auto& row : kRows)
+    EXPECT_EQ(DecodeIpoibHeader(FromHex(row.hex)), row.type) << row.description;
 }
 
 TEST(IpoibHeaderTest, Encode) {

@@ -13,7 +13,8 @@ namespace eoib {
 // ff12: transient, link-local scope; e01b: this protocol's signature.
 inline constexpr uint32_t kDefaultMgidPrefix = 0xff12'e01b;
 
-// The MGID of the flood group of a VES: the P_Key in full-member form, DMAC ff:ff:ff:ff:ff:ff, all else 0.
+// The MGID of the flood group of a VES: the P_Key in full-member form, DMAC ff:ff:ff:ff:ff:ff, all
+// else 0.
 Mgid FloodMgid(PKey pkey, uint32_t prefix = kDefaultMgidPrefix);
 
 }  // namespace eoib

@@ -18,7 +18,8 @@ TEST(MgidTest, GoldenGroups) {
       {"another prefix", 0xff15'cafe, PKey(0x8123), "ff15cafe 8123 ffffffffffff 00000000"},
   };
   for (const auto& row : kRows) {
-    EXPECT_EQ(ToHex(FloodMgid(row.pkey, row.prefix).gid().bytes()), ToHex(FromHex(row.hex))) << row.description;
+    EXPECT_EQ(ToHex(FloodMgid(row.pkey, row.prefix).gid().bytes()), ToHex(FromHex(row.hex)))
+        << row.description;
   }
 }
 

@@ -21,8 +21,14 @@ TEST(SegmentExtensionTest, Decode) {
     bool accepted;
     SegmentExtension extension;
   } kRows[] = {
-      {"64 KiB of TCP in datagrams of 4 KiB, MSS 1448", "fde80ff405a81022", true, {65000, 4084, {GsoType::kTcp, 1448}, 34}},
-      {"TCP with CWR behind a tag", "fde80ff405a89026", true, {65000, 4084, {GsoType::kTcpEcn, 1448}, 38}},
+      {"64 KiB of TCP in datagrams of 4 KiB, MSS 1448",
+       "fde80ff405a81022",
+       true,
+       {65000, 4084, {GsoType::kTcp, 1448}, 34}},
+      {"TCP with CWR behind a tag",
+       "fde80ff405a89026",
+       true,
+       {65000, 4084, {GsoType::kTcpEcn, 1448}, 38}},
       {"UDP over IPv6", "800007f404b02036", true, {32768, 2036, {GsoType::kUdp, 1200}, 54}},
       {"a frame of 9,000 bytes with a checksum", "23360ff400000022", true, {9014, 4084, {}, 34}},
       {"without one", "23360ff400000000", true, {9014, 4084, {}, 0}},
@@ -56,12 +62,14 @@ class AcceptSuperFrameTest : public testing::Test {
   AcceptSuperFrameTest() {
     shape_.payload = 9000;
     frame_ = MakeSuperFrame(shape_, &request_);
-    extension_ = {static_cast<uint16_t>(frame_.size()), 4084, {GsoType::kTcp, 1448}, request_.start};
+    extension_ = {
+        static_cast<uint16_t>(frame_.size()), 4084, {GsoType::kTcp, 1448}, request_.start};
   }
 
   // Offers only the head of the frame, as a receiver has it in one buffer.
   bool Accept(const SegmentExtension& extension, L4Checksum vouched, ChecksumRequest* request) {
-    return AcceptSuperFrame(absl::MakeSpan(frame_).first(extension_.piece), extension, vouched, request);
+    return AcceptSuperFrame(absl::MakeSpan(frame_).first(extension_.piece), extension, vouched,
+                            request);
   }
   bool Accepts(const SegmentExtension& extension, L4Checksum vouched) {
     ChecksumRequest request;
@@ -106,12 +114,19 @@ TEST_F(AcceptSuperFrameTest, RefusesADescriptionOfAnotherFrame) {
   EXPECT_TRUE(Accepts(extension_, L4Checksum::kTcpOk));
   EXPECT_FALSE(Accepts(extension_, L4Checksum::kUdpOk)) << "another protocol";
   EXPECT_FALSE(Accepts(extension_, L4Checksum::kNone)) << "segments need a checksum";
-  EXPECT_FALSE(Accepts(changed([](SegmentExtension* e) { ++e->total; }), L4Checksum::kTcpOk)) << "bytes behind the packet";
-  EXPECT_FALSE(Accepts(changed([](SegmentExtension* e) { --e->total; }), L4Checksum::kTcpOk)) << "the packet is longer";
-  EXPECT_FALSE(Accepts(changed([](SegmentExtension* e) { ++e->checksum_start; }), L4Checksum::kTcpOk));
-  EXPECT_FALSE(Accepts(changed([](SegmentExtension* e) { e->gso.type = GsoType::kUdp; }), L4Checksum::kTcpOk));
-  EXPECT_FALSE(Accepts(changed([](SegmentExtension* e) { e->gso.size = 7; }), L4Checksum::kTcpOk)) << "too small a segment";
-  EXPECT_FALSE(Accepts(changed([](SegmentExtension* e) { e->gso.size = 9000; }), L4Checksum::kTcpOk)) << "one segment only";
+  EXPECT_FALSE(Accepts(changed([](SegmentExtension* e) { ++e->total; }), L4Checksum::kTcpOk))
+      << "bytes behind the packet";
+  EXPECT_FALSE(Accepts(changed([](SegmentExtension* e) { --e->total; }), L4Checksum::kTcpOk))
+      << "the packet is longer";
+  EXPECT_FALSE(
+      Accepts(changed([](SegmentExtension* e) { ++e->checksum_start; }), L4Checksum::kTcpOk));
+  EXPECT_FALSE(Accepts(changed([](SegmentExtension* e) { e->gso.type = GsoType::kUdp; }),
+                       L4Checksum::kTcpOk));
+  EXPECT_FALSE(Accepts(changed([](SegmentExtension* e) { e->gso.size = 7; }), L4Checksum::kTcpOk))
+      << "too small a segment";
+  EXPECT_FALSE(
+      Accepts(changed([](SegmentExtension* e) { e->gso.size = 9000; }), L4Checksum::kTcpOk))
+      << "one segment only";
   frame_[12 + 2 + 20 + 12] = 0xf0;  // a TCP header of 60 bytes is as good as any
   EXPECT_TRUE(Accepts(extension_, L4Checksum::kTcpOk));
   frame_[12 + 2 + 20 + 12] = 0x40;

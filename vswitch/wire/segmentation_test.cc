@@ -22,7 +22,8 @@ std::vector<Bytes> Cut(const Bytes& frame, const Segmentation& plan) {
     Bytes segment(frame.begin(), frame.begin() + static_cast<ptrdiff_t>(plan.header_size()));
     const auto from = frame.begin() + static_cast<ptrdiff_t>(plan.payload_at(i));
     segment.insert(segment.end(), from, from + static_cast<ptrdiff_t>(plan.payload_size(i)));
-    const ChecksumRequest request = plan.WriteHeaders(i, absl::MakeSpan(segment).first(plan.header_size()));
+    const ChecksumRequest request =
+        plan.WriteHeaders(i, absl::MakeSpan(segment).first(plan.header_size()));
     EXPECT_TRUE(NamesChecksumOf(FindL4(segment), request));
     segments.push_back(segment);
   }
@@ -34,13 +35,16 @@ void ExpectRightSegments(const SuperFrameShape& shape, const Gso& gso, size_t la
   ChecksumRequest request;
   const Bytes frame = MakeSuperFrame(shape, &request);
   // The segmentation sees no more than the headers.
-  const auto plan = Segmentation::Of(absl::MakeConstSpan(frame).first(HeaderSizeOf(shape)), frame.size(), gso, largest);
+  const auto plan = Segmentation::Of(absl::MakeConstSpan(frame).first(HeaderSizeOf(shape)),
+                                     frame.size(), gso, largest);
   ASSERT_TRUE(plan.has_value());
-  const size_t each = std::min<size_t>(gso.type == GsoType::kNone ? shape.payload : gso.size, largest - HeaderSizeOf(shape));
+  const size_t each = std::min<size_t>(gso.type == GsoType::kNone ? shape.payload : gso.size,
+                                       largest - HeaderSizeOf(shape));
   const std::vector<Bytes> segments = Cut(frame, *plan);
   ASSERT_EQ(segments.size(), (shape.payload + each - 1) / each);
   for (size_t i = 0; i < segments.size(); ++i) {
-    const Bytes expected = ExpectedSegment(shape, i, i * each, std::min(shape.payload, (i + 1) * each));
+    const Bytes expected =
+        ExpectedSegment(shape, i, i * each, std::min(shape.payload, (i + 1) * each));
     ASSERT_EQ(ToHex(segments[i]), ToHex(expected)) << "segment " << i;
     EXPECT_LE(segments[i].size(), largest);
     Bytes finished = segments[i];
@@ -48,9 +52,11 @@ void ExpectRightSegments(const SuperFrameShape& shape, const Gso& gso, size_t la
     const L4Location l4 = FindL4(finished);
     const size_t ip = l4.ip;
     const bool ipv4 = finished[ip] >> 4 == 4;
-    const auto addresses = absl::MakeConstSpan(finished).subspan(ip + (ipv4 ? 12 : 8), ipv4 ? 8 : 32);
+    const auto addresses =
+        absl::MakeConstSpan(finished).subspan(ip + (ipv4 ? 12 : 8), ipv4 ? 8 : 32);
     const uint16_t pseudo = PseudoHeaderSum(addresses, shape.udp ? 17 : 6, l4.l4_length);
-    EXPECT_EQ(OnesComplementSum(absl::MakeConstSpan(finished).subspan(l4.l4, l4.l4_length), pseudo), kRightSum);
+    EXPECT_EQ(OnesComplementSum(absl::MakeConstSpan(finished).subspan(l4.l4, l4.l4_length), pseudo),
+              kRightSum);
   }
 }
 
@@ -60,7 +66,8 @@ TEST(SegmentationTest, EveryShapeOfHeaders) {
       for (const int vid : {-1, 0, 100}) {
         for (const size_t ip_options : {0, 8, 40}) {
           for (const size_t tcp_options : {0, 12, 40}) {
-            SCOPED_TRACE(absl::StrCat("ipv6 ", ipv6, " udp ", udp, " vid ", vid, " options ", ip_options, " ", tcp_options));
+            SCOPED_TRACE(absl::StrCat("ipv6 ", ipv6, " udp ", udp, " vid ", vid, " options ",
+                                      ip_options, " ", tcp_options));
             SuperFrameShape shape;
             shape.ipv6 = ipv6;
             shape.udp = udp;
@@ -82,7 +89,10 @@ TEST(SegmentationTest, EveryTcpFlag) {
     shape.tcp_flags = static_cast<uint8_t>(flags);
     shape.payload = 300;
     for (const size_t size : {100, 150, 299}) {
-      ExpectRightSegments(shape, {(flags & 0x80) != 0 ? GsoType::kTcpEcn : GsoType::kTcp, static_cast<uint16_t>(size)}, 2044);
+      ExpectRightSegments(
+          shape,
+          {(flags & 0x80) != 0 ? GsoType::kTcpEcn : GsoType::kTcp, static_cast<uint16_t>(size)},
+          2044);
     }
   }
 }
@@ -128,7 +138,8 @@ TEST(SegmentationTest, RandomShapes) {
     shape.sequence = static_cast<uint32_t>(random());
     const size_t size = 8 + below(1800);
     shape.payload = size + 1 + below(std::min<size_t>(size * 20, 60000));
-    ExpectRightSegments(shape, {shape.udp ? GsoType::kUdp : GsoType::kTcp, static_cast<uint16_t>(size)}, 2044);
+    ExpectRightSegments(
+        shape, {shape.udp ? GsoType::kUdp : GsoType::kTcp, static_cast<uint16_t>(size)}, 2044);
   }
 }
 
@@ -144,16 +155,18 @@ TEST(SegmentationTest, RefusesWhatCannotBeCut) {
   Bytes fragment = frame;
   fragment[20] = 0x20;
   EXPECT_FALSE(Segmentation::Of(fragment, fragment.size(), {GsoType::kUdp, 1000}, 4092));
-  EXPECT_FALSE(
-      Segmentation::Of(absl::MakeConstSpan(frame).first(HeaderSizeOf(udp) - 1), frame.size(), {GsoType::kUdp, 1000}, 4092))
+  EXPECT_FALSE(Segmentation::Of(absl::MakeConstSpan(frame).first(HeaderSizeOf(udp) - 1),
+                                frame.size(), {GsoType::kUdp, 1000}, 4092))
       << "headers that are not in the head";
   Bytes padded = frame;
   padded.push_back(0);
-  EXPECT_FALSE(Segmentation::Of(padded, padded.size(), {GsoType::kUdp, 1000}, 4092)) << "bytes behind the packet";
+  EXPECT_FALSE(Segmentation::Of(padded, padded.size(), {GsoType::kUdp, 1000}, 4092))
+      << "bytes behind the packet";
   SuperFrameShape empty;
   const Bytes no_data = MakeSuperFrame(empty, &request);
   EXPECT_FALSE(Segmentation::Of(no_data, no_data.size(), {GsoType::kTcp, 1000}, 4092));
-  EXPECT_FALSE(Segmentation::Of(no_data, no_data.size(), {GsoType::kTcp, 1000}, HeaderSizeOf(empty)));
+  EXPECT_FALSE(
+      Segmentation::Of(no_data, no_data.size(), {GsoType::kTcp, 1000}, HeaderSizeOf(empty)));
 }
 
 }  // namespace

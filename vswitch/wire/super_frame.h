@@ -1,5 +1,6 @@
-// Super-frames: TCP and UDP frames that stand for a row of segments with equal headers. A kernel hands them over in place of
-// the segments (GSO), and takes them (GRO). wire_format.md, "Segments", has the rules.
+// Super-frames: TCP and UDP frames that stand for a row of segments with equal headers. A kernel
+// hands them over in place of the segments (GSO), and takes them (GRO). wire_format.md, "Segments",
+// has the rules.
 #ifndef EOIB_VSWITCH_WIRE_SUPER_FRAME_H_
 #define EOIB_VSWITCH_WIRE_SUPER_FRAME_H_
 
@@ -14,7 +15,8 @@ namespace eoib {
 
 inline constexpr size_t kLargestSuperFrame = 65535;  // from the destination MAC on, with its tag
 
-enum class GsoType : uint8_t { kNone = 0, kTcp = 1, kUdp = 2, kTcpEcn = 9 };  // kTcpEcn: the first segment only has CWR
+// kTcpEcn: the first segment only has CWR.
+enum class GsoType : uint8_t { kNone = 0, kTcp = 1, kUdp = 2, kTcpEcn = 9 };
 
 // How a super-frame is cut: `size` bytes of payload for each segment, less in the last one.
 struct Gso {
@@ -32,15 +34,18 @@ struct SuperFrameHeaders {
   uint32_t payload_length = 0;  // to the end of the frame
 };
 
-// Reads the headers of a frame of `size` bytes, of which `head` has the first ones. Nothing if there is no unfragmented TCP or
-// UDP header by FindL4, if the headers do not end in `head`, or if the frame does not end with its IP packet.
-absl::optional<SuperFrameHeaders> ParseSuperFrame(absl::Span<const uint8_t> head, size_t size) noexcept;
+// Reads the headers of a frame of `size` bytes, of which `head` has the first ones. Nothing if
+// there is no unfragmented TCP or UDP header by FindL4, if the headers do not end in `head`, or if
+// the frame does not end with its IP packet.
+absl::optional<SuperFrameHeaders> ParseSuperFrame(absl::Span<const uint8_t> head,
+                                                  size_t size) noexcept;
 
 // Bytes of the TCP or UDP header at `l4`, as the frame says.
 size_t L4HeaderSize(absl::Span<const uint8_t> head, const L4Location& l4) noexcept;
 
-// True if a frame with these headers is a super-frame as `gso` says: of that protocol, with more than one segment, and with no
-// more segments than a kernel takes (for UDP) or than are plausible (for TCP).
+// True if a frame with these headers is a super-frame as `gso` says: of that protocol, with more
+// than one segment, and with no more segments than a kernel takes (for UDP) or than are plausible
+// (for TCP).
 bool IsSuperFrame(const SuperFrameHeaders& headers, const Gso& gso) noexcept;
 
 }  // namespace eoib

@@ -68,7 +68,9 @@ CapabilitiesWire ToWire(const AgentCapabilities& capabilities) {
   return wire;
 }
 
-AddressWire ToWire(const PeerAddress& peer) { return {peer.gid.bytes(), 0, be24(peer.qpn.value())}; }
+AddressWire ToWire(const PeerAddress& peer) {
+  return {peer.gid.bytes(), 0, be24(peer.qpn.value())};
+}
 AddressWire ToWire(const AgentAddress& address) {
   AddressWire wire = ToWire(address.peer);
   if (address.receives_groups) wire.flags = kFlagReceivesGroups;
@@ -76,36 +78,45 @@ AddressWire ToWire(const AgentAddress& address) {
 }
 KeyWire ToWire(FdbKey key) { return {be16(key.vid().value()), key.mac().bytes()}; }
 MacWire ToWire(const AnnouncedMac& mac) {
-  const uint8_t flags = mac.sticky ? kFlagSticky : 0;
-  return {ToWire(mac.key), be16(mac.vport), flags, 0, be32(mac.sequence)};
+  const int flags = (mac.sticky ? kFlagSticky : 0) |
+                    (mac.stage == ClaimStage::kTentative ? kFlagTentative : 0) |
+                    (mac.stage == ClaimStage::kStandby ? kFlagStandby : 0);
+  return {ToWire(mac.key), be16(mac.vport), static_cast<uint8_t>(flags), 0, be32(mac.sequence)};
 }
+
+StateRangeWire ToWire(const StateRange& range) { return {be64(range.first), be64(range.last)}; }
 
 void Put(const AnnouncedVPort& vport, Writer* out) {
   out->PutTlvHeader(Tlv::kVPort, ValueSize(vport));
   out->Put(VPortWire{be16(vport.id), be16(static_cast<uint16_t>(vport.vlans.size()))});
-  for (const VlanRange& range : vport.vlans) out->Put(VlanRangeWire{be16(range.first.value()), be16(range.last.value())});
+  for (const VlanRange& range : vport.vlans)
+    out->Put(VlanRangeWire{be16(range.first.value()), be16(range.last.value())});
   out->PutText(vport.name);
   out->Pad();
 }
 
 }  // namespace
 
+size_t EncodedSize(const AnnouncedVPort& vport) { return TlvSize(ValueSize(vport)); }
+
 size_t EncodedSize(const VPortMessage& message) {
   size_t size = VPortMessage::kHeaderSize;
   if (message.base) size += TlvSize(sizeof(be32));
-  if (message.part) size += TlvSize(sizeof(PartWire));
+  size += ListSize(message.ranges.size(), sizeof(StateRangeWire));
   if (message.wants_full_state) size += TlvSize(0);
   if (message.leaves) size += TlvSize(0);
   if (message.group_heard) size += TlvSize(sizeof(be32));
+  if (message.id_held) size += TlvSize(sizeof(be32));
   if (message.capabilities) size += TlvSize(sizeof(CapabilitiesWire));
   size += ListSize(message.host.size(), 1);
   size += ListSize(message.addresses.size(), sizeof(AddressWire));
-  for (const AnnouncedVPort& vport : message.vports) size += TlvSize(ValueSize(vport));
+  for (const AnnouncedVPort& vport : message.vports) size += EncodedSize(vport);
   size += ListSize(message.macs.size(), sizeof(MacWire));
   size += ListSize(message.gone_addresses.size(), sizeof(AddressWire));
   size += ListSize(message.gone_vports.size(), sizeof(be16));
   size += ListSize(message.gone_macs.size(), sizeof(KeyWire));
   size += ListSize(message.wanted_macs.size(), sizeof(KeyWire));
+  size += ListSize(message.held_macs.size(), sizeof(KeyWire));
   return size;
 }
 
@@ -114,10 +125,11 @@ std::vector<uint8_t> EncodeVPortMessage(const VPortMessage& message) {
   out.Put(ToWire(message, EncodedSize(message)));
   const auto to_wire = [](const auto& element) { return ToWire(element); };
   if (message.base) out.PutTlv(Tlv::kBase, be32(*message.base));
-  if (message.part) out.PutTlv(Tlv::kPart, PartWire{be16(message.part->index), be16(message.part->count)});
+  out.PutList(Tlv::kRanges, message.ranges, to_wire);
   if (message.wants_full_state) out.PutTlvHeader(Tlv::kWantsFullState, 0);
   if (message.leaves) out.PutTlvHeader(Tlv::kLeaves, 0);
   if (message.group_heard) out.PutTlv(Tlv::kGroupHeard, be32(*message.group_heard));
+  if (message.id_held) out.PutTlv(Tlv::kIdHeld, be32(*message.id_held));
   if (message.capabilities) out.PutTlv(Tlv::kCapabilities, ToWire(*message.capabilities));
   if (!message.host.empty()) {
     out.PutTlvHeader(Tlv::kHost, message.host.size());
@@ -131,6 +143,7 @@ std::vector<uint8_t> EncodeVPortMessage(const VPortMessage& message) {
   out.PutList(Tlv::kGoneVPorts, message.gone_vports, [](uint16_t id) { return be16(id); });
   out.PutList(Tlv::kGoneMacs, message.gone_macs, to_wire);
   out.PutList(Tlv::kWantedMacs, message.wanted_macs, to_wire);
+  out.PutList(Tlv::kHeldMacs, message.held_macs, to_wire);
   return out.Take();
 }
 

@@ -13,7 +13,9 @@
 namespace eoib {
 namespace {
 
-absl::Status Malformed(absl::string_view what) { return absl::InvalidArgumentError(absl::StrCat("vPort message: ", what)); }
+absl::Status Malformed(absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat("vPort message: ", what));
+}
 
 bool IsName(absl::string_view text, size_t longest) {
   return text.size() <= longest && std::all_of(text.begin(), text.end(), absl::ascii_isprint);
@@ -30,29 +32,38 @@ absl::StatusOr<FdbKey> FromWire(const KeyWire& wire) {
 absl::StatusOr<AnnouncedMac> FromWire(const MacWire& wire) {
   const auto key = FromWire(wire.key);
   if (!key.ok()) return key.status();
-  return AnnouncedMac{*key, wire.vport.value(), wire.sequence.value(), (wire.flags & kFlagSticky) != 0};
+  ClaimStage stage = ClaimStage::kEstablished;
+  if ((wire.flags & kFlagTentative) != 0) stage = ClaimStage::kTentative;
+  if ((wire.flags & kFlagStandby) != 0) stage = ClaimStage::kStandby;
+  return AnnouncedMac{*key, wire.vport.value(), wire.sequence.value(),
+                      (wire.flags & kFlagSticky) != 0, stage};
 }
 
 absl::StatusOr<AgentAddress> FromWire(const AddressWire& wire) {
-  const AgentAddress address{{Gid(wire.gid), Qpn(wire.qpn.value())}, (wire.flags & kFlagReceivesGroups) != 0};
-  if (address.peer.gid.IsMulticast() || address.peer.gid.IsZero()) return Malformed("a group or zero GID as an address");
+  const AgentAddress address{{Gid(wire.gid), Qpn(wire.qpn.value())},
+                             (wire.flags & kFlagReceivesGroups) != 0};
+  if (address.peer.gid.IsMulticast() || address.peer.gid.IsZero())
+    return Malformed("a group or zero GID as an address");
   return address;
 }
 
 absl::StatusOr<uint16_t> FromWire(be16 wire) { return wire.value(); }
 
 absl::StatusOr<AgentCapabilities> FromWire(const CapabilitiesWire& wire) {
-  const AgentCapabilities capabilities{(wire.flags & kFlagEoibHeader) != 0, (wire.flags & kFlagAlternativeHeader) != 0,
-                                       (wire.flags & kFlagChecksums) != 0, wire.segments, wire.mtu.value()};
-  if (capabilities.segments < 1 || capabilities.segments > 32) return Malformed("a number of segments that is not 1 to 32");
-  if (!capabilities.eoib_header && !capabilities.alternative_header) return Malformed("an agent that accepts no header");
+  const AgentCapabilities capabilities{
+      (wire.flags & kFlagEoibHeader) != 0, (wire.flags & kFlagAlternativeHeader) != 0,
+      (wire.flags & kFlagChecksums) != 0, wire.segments, wire.mtu.value()};
+  if (capabilities.segments < 1 || capabilities.segments > 32)
+    return Malformed("a number of segments that is not 1 to 32");
+  if (!capabilities.eoib_header && !capabilities.alternative_header)
+    return Malformed("an agent that accepts no header");
   return capabilities;
 }
 
-absl::StatusOr<VPortMessage::Part> FromWire(const PartWire& wire) {
-  const VPortMessage::Part part{wire.index.value(), wire.count.value()};
-  if (part.index >= part.count) return Malformed("a part whose index is not below the number of parts");
-  return part;
+absl::StatusOr<StateRange> FromWire(const StateRangeWire& wire) {
+  const StateRange range{wire.first.value(), wire.last.value()};
+  if (range.first > range.last) return Malformed("a range of the state that ends before it begins");
+  return range;
 }
 
 absl::StatusOr<AnnouncedVPort> ReadVPort(absl::Span<const uint8_t> value) {
@@ -60,18 +71,22 @@ absl::StatusOr<AnnouncedVPort> ReadVPort(absl::Span<const uint8_t> value) {
   const auto wire = ReadWire<VPortWire>(value.data());
   value.remove_prefix(sizeof(VPortWire));
   const size_t ranges = wire.ranges.value();
-  if (value.size() < ranges * sizeof(VlanRangeWire)) return Malformed("a vPort's VLANs reach beyond its TLV");
+  if (value.size() < ranges * sizeof(VlanRangeWire))
+    return Malformed("a vPort's VLANs reach beyond its TLV");
   AnnouncedVPort vport;
   vport.id = wire.id.value();
   for (size_t i = 0; i < ranges; ++i) {
     const auto range = ReadWire<VlanRangeWire>(&value[i * sizeof(VlanRangeWire)]);
     vport.vlans.push_back({Vid(range.first.value()), Vid(range.last.value())});
-    if (vport.vlans[i].first > vport.vlans[i].last || !vport.vlans[i].last.IsValid()) return Malformed("a bad range of VLANs");
-    if (i > 0 && vport.vlans[i].first <= vport.vlans[i - 1].last) return Malformed("ranges of VLANs that are not in order");
+    if (vport.vlans[i].first > vport.vlans[i].last || !vport.vlans[i].last.IsValid())
+      return Malformed("a bad range of VLANs");
+    if (i > 0 && vport.vlans[i].first <= vport.vlans[i - 1].last)
+      return Malformed("ranges of VLANs that are not in order");
   }
   value.remove_prefix(ranges * sizeof(VlanRangeWire));
   vport.name.assign(value.begin(), value.end());
-  if (!IsName(vport.name, AnnouncedVPort::kMaxName)) return Malformed("a vPort's name is not 0 to 63 printable characters");
+  if (!IsName(vport.name, AnnouncedVPort::kMaxName))
+    return Malformed("a vPort's name is not 0 to 63 printable characters");
   return vport;
 }
 
@@ -101,7 +116,8 @@ absl::Status ReadOnce(absl::Span<const uint8_t> value, bool* out) {
 
 template <typename Wire, typename Element, typename Convert>
 absl::Status ReadList(absl::Span<const uint8_t> value, std::vector<Element>* out, Convert convert) {
-  if (value.empty() || value.size() % sizeof(Wire) != 0) return Malformed("a list has the wrong size");
+  if (value.empty() || value.size() % sizeof(Wire) != 0)
+    return Malformed("a list has the wrong size");
   for (size_t at = 0; at < value.size(); at += sizeof(Wire)) {
     const auto element = FromWire(ReadWire<Wire>(&value[at]));
     if (!element.ok()) return element.status();
@@ -129,14 +145,16 @@ absl::Status ReadTlv(uint16_t type, absl::Span<const uint8_t> value, VPortMessag
   switch (static_cast<Tlv>(type)) {
     case Tlv::kBase:
       return ReadOnce(value, &message->base);
-    case Tlv::kPart:
-      return ReadOnce<PartWire>(value, &message->part);
+    case Tlv::kRanges:
+      return ReadList<StateRangeWire>(value, &message->ranges);
     case Tlv::kWantsFullState:
       return ReadOnce(value, &message->wants_full_state);
     case Tlv::kLeaves:
       return ReadOnce(value, &message->leaves);
     case Tlv::kGroupHeard:
       return ReadOnce(value, &message->group_heard);
+    case Tlv::kIdHeld:
+      return ReadOnce(value, &message->id_held);
     case Tlv::kCapabilities:
       return ReadOnce<CapabilitiesWire>(value, &message->capabilities);
     case Tlv::kHost:
@@ -152,13 +170,16 @@ absl::Status ReadTlv(uint16_t type, absl::Span<const uint8_t> value, VPortMessag
     case Tlv::kMacs:
       return ReadList<MacWire>(value, &message->macs);
     case Tlv::kGoneAddresses:
-      return ReadList<AddressWire>(value, &message->gone_addresses, [](const AgentAddress& address) { return address.peer; });
+      return ReadList<AddressWire>(value, &message->gone_addresses,
+                                   [](const AgentAddress& address) { return address.peer; });
     case Tlv::kGoneVPorts:
       return ReadList<be16>(value, &message->gone_vports);
     case Tlv::kGoneMacs:
       return ReadList<KeyWire>(value, &message->gone_macs);
     case Tlv::kWantedMacs:
       return ReadList<KeyWire>(value, &message->wanted_macs);
+    case Tlv::kHeldMacs:
+      return ReadList<KeyWire>(value, &message->held_macs);
   }
   return absl::OkStatus();  // of a later version
 }
@@ -169,7 +190,9 @@ absl::Status ReadTlvs(absl::Span<const uint8_t> bytes, VPortMessage* message) {
     const auto tlv = ReadWire<TlvWire>(bytes.data());
     const size_t length = tlv.length.value();
     if (bytes.size() < TlvSize(length)) return Malformed("a TLV reaches beyond the end");
-    if (absl::Status status = ReadTlv(tlv.type.value(), bytes.subspan(kTlvHeaderSize, length), message); !status.ok()) {
+    if (absl::Status status =
+            ReadTlv(tlv.type.value(), bytes.subspan(kTlvHeaderSize, length), message);
+        !status.ok()) {
       return status;
     }
     bytes.remove_prefix(TlvSize(length));
@@ -201,10 +224,12 @@ absl::StatusOr<VPortMessage> DecodeVPortMessage(absl::Span<const uint8_t> payloa
     return absl::UnimplementedError(absl::StrCat("vPort message: kind ", wire.kind));
   }
   const size_t length = wire.length.value();
-  if (length < sizeof(HeaderWire) || length > payload.size()) return Malformed("its length is not that of the frame");
+  if (length < sizeof(HeaderWire) || length > payload.size())
+    return Malformed("its length is not that of the frame");
   absl::StatusOr<VPortMessage> message = ReadHeader(wire);
   if (!message.ok()) return message;
-  if (absl::Status status = ReadTlvs(payload.subspan(sizeof(HeaderWire), length - sizeof(HeaderWire)), &*message);
+  if (absl::Status status =
+          ReadTlvs(payload.subspan(sizeof(HeaderWire), length - sizeof(HeaderWire)), &*message);
       !status.ok()) {
     return status;
   }

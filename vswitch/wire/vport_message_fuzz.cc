@@ -1,5 +1,5 @@
-// Fuzzes the messages of the vPort protocol. An accepted message is within all bounds, and encodes to one that decodes the
-// same.
+// Fuzzes the messages of the vPort protocol. An accepted message is within all bounds, and encodes
+// to one that decodes the same.
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -15,12 +15,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     EOIB_CHECK(!message.status().message().empty());
     return 0;
   }
-  const auto is_station = [](eoib::FdbKey key) { return key.vid().IsValid() && !key.mac().IsGroup() && !key.mac().IsZero(); };
+  const auto is_station = [](eoib::FdbKey key) {
+    return key.vid().IsValid() && !key.mac().IsGroup() && !key.mac().IsZero();
+  };
   for (const auto& mac : message->macs) EOIB_CHECK(is_station(mac.key));
   for (const auto key : message->gone_macs) EOIB_CHECK(is_station(key));
   for (const auto key : message->wanted_macs) EOIB_CHECK(is_station(key));
-  for (const auto& address : message->addresses) EOIB_CHECK(!address.peer.gid.IsMulticast() && address.peer.qpn.IsValid());
-  for (const auto& vport : message->vports) EOIB_CHECK(vport.name.size() <= eoib::AnnouncedVPort::kMaxName);
+  for (const auto key : message->held_macs) EOIB_CHECK(is_station(key));
+  for (const auto& address : message->addresses)
+    EOIB_CHECK(!address.peer.gid.IsMulticast() && address.peer.qpn.IsValid());
+  for (const auto& vport : message->vports)
+    EOIB_CHECK(vport.name.size() <= eoib::AnnouncedVPort::kMaxName);
 
   const std::vector<uint8_t> bytes = EncodeVPortMessage(*message);
   EOIB_CHECK(bytes.size() == EncodedSize(*message) && bytes.size() <= size);

@@ -1,4 +1,5 @@
-// The wire structs of messages of the vPort protocol, for their encoder and decoder. wire_format.md describes them.
+// The wire structs of messages of the vPort protocol, for their encoder and decoder. wire_format.md
+// describes them.
 #ifndef EOIB_VSWITCH_WIRE_VPORT_MESSAGE_WIRE_H_
 #define EOIB_VSWITCH_WIRE_VPORT_MESSAGE_WIRE_H_
 
@@ -19,7 +20,6 @@ inline constexpr size_t kTlvAlignment = 4;
 
 enum class Tlv : uint16_t {
   kBase = 1,
-  kPart = 2,
   kWantsFullState = 3,
   kLeaves = 4,
   kGroupHeard = 5,
@@ -32,6 +32,9 @@ enum class Tlv : uint16_t {
   kGoneVPorts = 12,
   kGoneMacs = 13,
   kWantedMacs = 14,
+  kRanges = 15,
+  kIdHeld = 16,
+  kHeldMacs = 17,
 };
 
 struct HeaderWire {
@@ -54,10 +57,10 @@ struct TlvWire {
 };
 static_assert(sizeof(TlvWire) == kTlvHeaderSize);
 
-struct PartWire {
-  be16 index, count;
+struct StateRangeWire {
+  be64 first, last;
 };
-static_assert(sizeof(PartWire) == 4);
+static_assert(sizeof(StateRangeWire) == 16);
 
 inline constexpr uint8_t kFlagEoibHeader = 1, kFlagAlternativeHeader = 2, kFlagChecksums = 4;
 struct CapabilitiesWire {
@@ -69,13 +72,13 @@ struct CapabilitiesWire {
 static_assert(sizeof(CapabilitiesWire) == 8);
 
 inline constexpr uint8_t kFlagReceivesGroups = 1;
-inline constexpr uint8_t kFlagSticky = 1;
+inline constexpr uint8_t kFlagSticky = 1, kFlagTentative = 2, kFlagStandby = 4;
 struct AddressWire {
   std::array<uint8_t, Gid::kSize> gid{};
   uint8_t flags = 0;
   be24 qpn;
 };
-static_assert(sizeof(AddressWire) == 20);
+static_assert(sizeof(AddressWire) == VPortMessage::kAddressSize);
 
 // The name follows the ranges, to the end of the TLV.
 struct VPortWire {
@@ -101,11 +104,16 @@ struct MacWire {
   uint8_t reserved = 0;
   be32 sequence;
 };
-static_assert(sizeof(MacWire) == 16);
+static_assert(sizeof(MacWire) == VPortMessage::kMacSize &&
+              kTlvHeaderSize == VPortMessage::kListHeaderSize);
 
-inline size_t Padded(size_t size) { return (size + kTlvAlignment - 1) / kTlvAlignment * kTlvAlignment; }
+inline size_t Padded(size_t size) {
+  return (size + kTlvAlignment - 1) / kTlvAlignment * kTlvAlignment;
+}
 inline size_t TlvSize(size_t value) { return kTlvHeaderSize + Padded(value); }
-inline size_t ListSize(size_t count, size_t element) { return count == 0 ? 0 : TlvSize(count * element); }
+inline size_t ListSize(size_t count, size_t element) {
+  return count == 0 ? 0 : TlvSize(count * element);
+}
 inline size_t ValueSize(const AnnouncedVPort& vport) {
   return sizeof(VPortWire) + vport.vlans.size() * sizeof(VlanRangeWire) + vport.name.size();
 }

@@ -20,8 +20,8 @@ class AsyncEvents {
   void Raise(ibv_event_type type);
   // Raises an event of a queue pair in the context that made it.
   void RaiseForQp(SoftQp* qp, ibv_event_type type);
-  // Removes the pending events of a destroyed queue pair, so that no program gets an event with a dangling pointer.
-  // ibv_destroy_qp would wait for acknowledgements.
+  // Removes the pending events of a destroyed queue pair, so that no program gets an event with a
+  // dangling pointer. ibv_destroy_qp would wait for acknowledgements.
   void TakeBack(const SoftQp* qp);
   // Returns false if the context has no event.
   static bool Take(SoftContext* context, ibv_async_event* event);

@@ -9,14 +9,17 @@
 
 namespace eoib::softhca {
 
-bool HasIpv4(absl::Span<const uint8_t> datagram) noexcept { return DecodeIpoibHeader(datagram) == IpoibType::kIpv4; }
+bool HasIpv4(absl::Span<const uint8_t> datagram) noexcept {
+  return DecodeIpoibHeader(datagram) == IpoibType::kIpv4;
+}
 
 bool CopyAndVerify(absl::Span<const uint8_t> datagram, uint8_t* to) noexcept {
   std::memcpy(to, datagram.data(), kIpoibHeaderSize);
   const absl::Span<const uint8_t> copy(to + kIpoibHeaderSize, datagram.size() - kIpoibHeaderSize);
   const uint16_t sum = CopyAndSum(datagram.subspan(kIpoibHeaderSize), to + kIpoibHeaderSize);
   const absl::optional<Ipv4Packet> packet = ParseIpv4Packet(copy);
-  return HasIpv4({to, kIpoibHeaderSize}) && packet.has_value() && packet->bytes.size() == copy.size() &&
+  return HasIpv4({to, kIpoibHeaderSize}) && packet.has_value() &&
+         packet->bytes.size() == copy.size() &&
          VerifyChecksum(*packet, sum) == ChecksumVerdict::kRight;
 }
 

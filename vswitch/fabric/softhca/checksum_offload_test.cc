@@ -72,7 +72,8 @@ TEST_F(ChecksumOffloadTest, ReceivedChecksumsAreVerified) {
       {"the last byte", IpoibText(kIp, changed(tcp, 3020)), false},
       {"a changed address", IpoibText(kIp, repaired(changed(tcp, 15))), false},
       {"a changed TTL: the header's sum", IpoibText(kIp, changed(tcp, 8)), false},
-      {"UDP without a sum", IpoibText(kIp, without_udp_sum(PacketWithSums(kProtocolUdp, 500))), false},
+      {"UDP without a sum", IpoibText(kIp, without_udp_sum(PacketWithSums(kProtocolUdp, 500))),
+       false},
       {"a fragment", IpoibText(kIp, fragment(PacketWithSums(kProtocolTcp, 800))), false},
       {"padding", IpoibText(kIp, padded(tcp)), false},
       {"ICMP", IpoibText(kIp, PacketWithSums(kProtocolIcmp, 64)), false},
@@ -115,18 +116,21 @@ TEST_F(ChecksumOffloadTest, ChecksumsAreWrittenIfTheSenderAsksForIt) {
     const size_t field = 20 + (protocol == kProtocolTcp ? 16 : protocol == kProtocolUdp ? 6 : 2);
     for (const size_t at : {size_t{10}, field}) WriteWire(be16(), &bare[at]);
     if (protocol == kProtocolIcmp) WriteWire(be16(), &expected[field]);  // is not offloaded
-    ASSERT_EQ(a.Send(b.Address(), IpoibText("08000000", bare), IBV_SEND_SIGNALED | IBV_SEND_IP_CSUM), 0);
+    ASSERT_EQ(
+        a.Send(b.Address(), IpoibText("08000000", bare), IBV_SEND_SIGNALED | IBV_SEND_IP_CSUM), 0);
     EXPECT_EQ(b.Receive().payload, IpoibText("08000000", expected)) << int{protocol};
     ASSERT_EQ(a.Send(b.Address(), IpoibText("08000000", bare)), 0);
-    EXPECT_EQ(b.Receive().payload, IpoibText("08000000", bare)) << int{protocol} << ": not asked for";
+    EXPECT_EQ(b.Receive().payload, IpoibText("08000000", bare))
+        << int{protocol} << ": not asked for";
   }
   std::vector<uint8_t> ipv6(60, 0x11), long_header(20, 0x11), short_header(20, 0x11);
   ipv6[0] = 0x66;          // version 6 behind an IPoIB header that says IPv4
   long_header[0] = 0x4f;   // 60 bytes
   short_header[0] = 0x44;  // 16 bytes
   for (const std::string& other :
-       {IpoibText("08000000", {}), IpoibText("08000000", FromHex("4f0000")), IpoibText("08000000", ipv6),
-        IpoibText("08000000", long_header), IpoibText("08000000", short_header), std::string("hello")}) {
+       {IpoibText("08000000", {}), IpoibText("08000000", FromHex("4f0000")),
+        IpoibText("08000000", ipv6), IpoibText("08000000", long_header),
+        IpoibText("08000000", short_header), std::string("hello")}) {
     ASSERT_EQ(a.Send(b.Address(), other, IBV_SEND_SIGNALED | IBV_SEND_IP_CSUM), 0);
     EXPECT_EQ(b.Receive().payload, other);
   }
@@ -141,7 +145,8 @@ TEST_F(ChecksumOffloadTest, ChecksumsAreWrittenBehindAllPieces) {
   const std::string datagram = IpoibText("08000000", bare);
   std::memcpy(a.send_area(), datagram.data(), datagram.size());
   const uintptr_t base = reinterpret_cast<uintptr_t>(a.send_area());
-  ibv_sge sges[2] = {{base, 45, a.mr()->lkey}, {base + 45, static_cast<uint32_t>(datagram.size()) - 45, a.mr()->lkey}};
+  ibv_sge sges[2] = {{base, 45, a.mr()->lkey},
+                     {base + 45, static_cast<uint32_t>(datagram.size()) - 45, a.mr()->lkey}};
   ibv_ah* ah = a.MakeAh(b.Address());
   ibv_send_wr request{}, *bad;
   request.opcode = IBV_WR_SEND;
@@ -153,7 +158,8 @@ TEST_F(ChecksumOffloadTest, ChecksumsAreWrittenBehindAllPieces) {
   const Received got = b.Receive();
   EXPECT_EQ(got.payload, IpoibText("08000000", right));
   EXPECT_EQ(got.wc.wc_flags, unsigned{IBV_WC_IP_CSUM_OK});
-  EXPECT_EQ(std::memcmp(a.send_area(), datagram.data(), datagram.size()), 0) << "the sender's bytes stay";
+  EXPECT_EQ(std::memcmp(a.send_area(), datagram.data(), datagram.size()), 0)
+      << "the sender's bytes stay";
   a.verbs().destroy_ah(ah);
 }
 

@@ -1,5 +1,5 @@
-// Conservation: each copy of a posted datagram is delivered, or dropped for a reason that a port counts (README.md,
-// "Conservation").
+// Conservation: each copy of a posted datagram is delivered, or dropped for a reason that a port
+// counts (README.md, "Conservation").
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -29,8 +29,9 @@ class ConservationTest : public SoftPortTest {
     }
   }
   static std::string ToString(const Conservation& now) {
-    return absl::StrCat("copies ", now.copies, " = delivered ", now.delivered, " + dropped ", now.dropped, " + sending ",
-                        now.sending, " + in rings ", now.in_rings, " + receiving ", now.receiving, " + died ", now.died);
+    return absl::StrCat("copies ", now.copies, " = delivered ", now.delivered, " + dropped ",
+                        now.dropped, " + sending ", now.sending, " + in rings ", now.in_rings,
+                        " + receiving ", now.receiving, " + died ", now.died);
   }
   // Receives until nothing is in flight.
   void ExpectConservation(const Nodes& nodes) {
@@ -41,7 +42,8 @@ class ConservationTest : public SoftPortTest {
       now = subnet_.GetConservation();
       return now.sending == 0 && now.in_rings == 0 && now.receiving == 0;
     })) << ToString(now);
-    EXPECT_EQ(now.copies, now.delivered + now.dropped + static_cast<uint64_t>(now.died)) << ToString(now);
+    EXPECT_EQ(now.copies, now.delivered + now.dropped + static_cast<uint64_t>(now.died))
+        << ToString(now);
     for (const auto& node : nodes) {
       EXPECT_EQ(node->counters().Sending(), 0);
       EXPECT_EQ(node->counters().Receiving(), 0);
@@ -49,7 +51,8 @@ class ConservationTest : public SoftPortTest {
   }
   static FaultRule SomeOfEach(absl::Duration delay) {
     constexpr uint32_t kSome = 200'000;  // of a million
-    return FaultRule{.loss_ppm = kSome, .duplicate_ppm = kSome, .reorder_ppm = kSome, .delay = delay};
+    return FaultRule{
+        .loss_ppm = kSome, .duplicate_ppm = kSome, .reorder_ppm = kSome, .delay = delay};
   }
   // The change of the counters by one datagram.
   SoftPortCounters Counted(const SoftNode& node, const SoftPortCounters& before) {
@@ -69,7 +72,8 @@ TEST_P(ConservationTest, EveryDatagramHasAnEnd) {
   const Mlid mlid = b.Join(kMgid);
   ASSERT_EQ(c.Join(kMgid), mlid);
   ASSERT_EQ(b.Attach(b.qp(), kMgid, mlid), 0);
-  ASSERT_EQ(b.Attach(b.MakeQp(), kMgid, mlid), 0);  // where no receive is posted; c's is not attached
+  // Where no receive is posted; c's is not attached.
+  ASSERT_EQ(b.Attach(b.MakeQp(), kMgid, mlid), 0);
   struct Row {
     const char* description;
     Destination to;
@@ -81,10 +85,26 @@ TEST_P(ConservationTest, EveryDatagramHasAnEnd) {
       {"a datagram", b.Address(), nullptr, &SoftPortCounters::rcv_delivered, 1},
       {"to its own port", a.Address(), &SoftPortCounters::rcv_delivered, nullptr, 1},
       {"to an unknown LID", {999, b.qpn()}, &SoftPortCounters::xmit_unreachable, nullptr, 1},
-      {"to an unknown MLID", {0xc0ff, Qpn(Qpn::kMulticast), 0x1234, kMgid}, &SoftPortCounters::xmit_no_group, nullptr, 1},
-      {"to an unknown QPN", {b.config().lid.value(), Qpn(1)}, nullptr, &SoftPortCounters::rcv_no_qp, 1},
-      {"with another Q_Key", {b.config().lid.value(), b.qpn(), 0x4321}, nullptr, &SoftPortCounters::rcv_qkey_violations, 1},
-      {"to a group", {mlid.value(), Qpn(Qpn::kMulticast), 0x1234, kMgid}, nullptr, &SoftPortCounters::rcv_replicated, 2},
+      {"to an unknown MLID",
+       {0xc0ff, Qpn(Qpn::kMulticast), 0x1234, kMgid},
+       &SoftPortCounters::xmit_no_group,
+       nullptr,
+       1},
+      {"to an unknown QPN",
+       {b.config().lid.value(), Qpn(1)},
+       nullptr,
+       &SoftPortCounters::rcv_no_qp,
+       1},
+      {"with another Q_Key",
+       {b.config().lid.value(), b.qpn(), 0x4321},
+       nullptr,
+       &SoftPortCounters::rcv_qkey_violations,
+       1},
+      {"to a group",
+       {mlid.value(), Qpn(Qpn::kMulticast), 0x1234, kMgid},
+       nullptr,
+       &SoftPortCounters::rcv_replicated,
+       2},
   };
   for (const Row& row : kRows) {
     SCOPED_TRACE(row.description);
@@ -116,8 +136,9 @@ TEST_P(ConservationTest, EveryDatagramHasAnEnd) {
 
 TEST_P(ConservationTest, HoldsWithFaults) {
   const Nodes nodes = OpenAll({"a", "b"});
-  for (const FaultRule& rule : {FaultRule{.loss_ppm = 300'000}, FaultRule{.duplicate_ppm = 300'000},
-                                FaultRule{.reorder_ppm = 300'000}, FaultRule{.delay = absl::Milliseconds(50)}}) {
+  for (const FaultRule& rule :
+       {FaultRule{.loss_ppm = 300'000}, FaultRule{.duplicate_ppm = 300'000},
+        FaultRule{.reorder_ppm = 300'000}, FaultRule{.delay = absl::Milliseconds(50)}}) {
     ASSERT_TRUE(subnet_.SetFault({"a", "b", rule}).ok());
     for (int turn = 0; turn < 10; ++turn) {
       Fill(nodes[0].get(), nodes[1]->Address(), 5);
@@ -184,7 +205,8 @@ TEST_P(ConservationTest, HoldsAfterRandomEvents) {
     ASSERT_EQ(node->Attach(node->qp(), kMgid, mlid), 0);
   };
   for (const auto& node : nodes) join(node.get());
-  // Datagrams of 4,096 bytes, as many as the send queue takes: a full ring of another port may fill it.
+  // Datagrams of 4,096 bytes, as many as the send queue takes: a full ring of another port may fill
+  // it.
   const auto fill = [](SoftNode* node, const Destination& to, int count) {
     while (count-- > 0 && node->Send(to, std::string(4096, 'x')) == 0) TakeSent(node);
     TakeSent(node);
@@ -202,7 +224,9 @@ TEST_P(ConservationTest, HoldsAfterRandomEvents) {
         subnet_.ClearFaults();
         break;
       case 3:
-        ASSERT_TRUE(subnet_.SetFault({"*", names[number], SomeOfEach(absl::Milliseconds(random() % 20))}).ok());
+        ASSERT_TRUE(
+            subnet_.SetFault({"*", names[number], SomeOfEach(absl::Milliseconds(random() % 20))})
+                .ok());
         break;
       case 4:
         nodes[number].reset();
@@ -224,7 +248,8 @@ TEST_P(ConservationTest, HoldsAfterRandomEvents) {
       case 12:
       case 13:
       case 14:
-        fill(node, {mlid.value(), Qpn(Qpn::kMulticast), 0x1234, kMgid}, static_cast<int>(random() % 20));
+        fill(node, {mlid.value(), Qpn(Qpn::kMulticast), 0x1234, kMgid},
+             static_cast<int>(random() % 20));
         break;
       default:
         fill(node, nodes[random() % nodes.size()]->Address(), static_cast<int>(random() % 20));

@@ -25,12 +25,13 @@ CountersPage::CountersPage(std::atomic<uint64_t>* words, uint64_t file, UniqueFd
     : words_(words), file_(file), fd_(std::move(fd)) {}
 
 absl::StatusOr<std::shared_ptr<CountersPage>> CountersPage::Create() {
-  static_assert(sizeof(SoftPortCounters) <= kSize && sizeof(std::atomic<uint64_t>) == sizeof(uint64_t));
+  static_assert(sizeof(SoftPortCounters) <= kSize &&
+                sizeof(std::atomic<uint64_t>) == sizeof(uint64_t));
   absl::StatusOr<SealedFile> file = MakeSealedFile(kWhat, kSize, SealedFile::Writers::kMaker);
   if (!file.ok()) return file.status();
   const uint64_t inode = InodeOf(file->fd.get());
-  return std::shared_ptr<CountersPage>(
-      new CountersPage(static_cast<std::atomic<uint64_t>*>(file->address), inode, std::move(file->fd)));
+  return std::shared_ptr<CountersPage>(new CountersPage(
+      static_cast<std::atomic<uint64_t>*>(file->address), inode, std::move(file->fd)));
 }
 
 absl::StatusOr<std::shared_ptr<const CountersPage>> CountersPage::Map(int fd) {

@@ -1,8 +1,10 @@
-// CountersPage: a port's counters on a page that its subnet can read at any time, also after the port has died.
+// CountersPage: a port's counters on a page that its subnet can read at any time, also after the
+// port has died.
 //
-// Across processes it is a memory file of one page (sealed_file.h): the port's process writes it, fabricd maps it read-only.
-// In one process both hold the same object. Counters are read and written one by one, so a reader may see one count of a batch
-// before another. A port that writes false counters misleads only their readers.
+// Across processes it is a memory file of one page (sealed_file.h): the port's process writes it,
+// fabricd maps it read-only. In one process both hold the same object. Counters are read and
+// written one by one, so a reader may see one count of a batch before another. A port that writes
+// false counters misleads only their readers.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_COUNTERS_PAGE_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_COUNTERS_PAGE_H_
 
@@ -24,7 +26,8 @@ class CountersPage {
 
   // Makes the port's own page.
   static absl::StatusOr<std::shared_ptr<CountersPage>> Create();
-  // Maps fabricd's view of a port's page. kInvalidArgument if the file is not sealed or not kSize bytes long.
+  // Maps fabricd's view of a port's page. kInvalidArgument if the file is not sealed or not kSize
+  // bytes long.
   static absl::StatusOr<std::shared_ptr<const CountersPage>> Map(int fd);
   ~CountersPage();
   CountersPage(const CountersPage&) = delete;
@@ -40,8 +43,9 @@ class CountersPage {
  private:
   CountersPage(std::atomic<uint64_t>* words, uint64_t file, UniqueFd fd);
 
-  std::atomic<uint64_t>* const words_;  // in the order of EOIB_PORT_COUNTERS, then the other members
-  const uint64_t file_;                 // its inode
+  // In the order of EOIB_PORT_COUNTERS, then the other members.
+  std::atomic<uint64_t>* const words_;
+  const uint64_t file_;  // its inode
   const UniqueFd fd_;
 };
 

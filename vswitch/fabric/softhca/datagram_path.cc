@@ -31,7 +31,9 @@ UdPacket PacketOf(const RecordHeader& header, Lid slid, const Gid& sgid) {
   packet.psn = header.psn;
   packet.qkey = QKey(header.qkey);
   packet.solicited = (header.flags & RecordHeader::kSolicited) != 0;
-  packet.payload_length = header.length + ((header.flags & RecordHeader::kImmediate) != 0 ? sizeof(header.immediate) : 0);
+  packet.payload_length =
+      header.length +
+      ((header.flags & RecordHeader::kImmediate) != 0 ? sizeof(header.immediate) : 0);
   return packet;
 }
 
@@ -93,7 +95,8 @@ int DatagramPath::SendOne(SoftQp* qp, const ibv_send_wr& request) {
   const ibv_wc_status status = queue_pairs_.CheckMessage(*qp, request, &length);
   if (status == IBV_WC_SUCCESS) {
     if (queue_pairs_.MakeHeader(qp, request, length, &header)) {
-      Transmit(header, Gather{request.sg_list, request.num_sge, (request.send_flags & IBV_SEND_IP_CSUM) != 0});
+      Transmit(header, Gather{request.sg_list, request.num_sge,
+                              (request.send_flags & IBV_SEND_IP_CSUM) != 0});
     } else {
       ++counters_.xmit_copies;
       // The P_Key was withdrawn: the datagram is dropped, and its send completes.
@@ -170,31 +173,35 @@ void DatagramPath::Receive(InboundRing* ring, const RecordHeader& header, const 
   }
   if (!faults_.active()) return queue_pairs_.Deliver(ring->source, header, payload);
   faults_.Take(ring->source, header, payload,
-               [this](const SourceIdentity& source, const RecordHeader& taken, const uint8_t* bytes) {
-                 queue_pairs_.Deliver(source, taken, bytes);
-               });
+               [this](const SourceIdentity& source, const RecordHeader& taken,
+                      const uint8_t* bytes) { queue_pairs_.Deliver(source, taken, bytes); });
 }
 
-void DatagramPath::Capture(const RecordHeader& header, Lid slid, const Gid& sgid, const Gather& gather) {
+void DatagramPath::Capture(const RecordHeader& header, Lid slid, const Gid& sgid,
+                           const Gather& gather) {
   PacketCapture::Packet packet;
   packet.global = (header.flags & RecordHeader::kGlobal) != 0;
-  if ((header.flags & RecordHeader::kImmediate) != 0) packet.immediate = ReadWire<be32>(&header.immediate);
+  if ((header.flags & RecordHeader::kImmediate) != 0)
+    packet.immediate = ReadWire<be32>(&header.immediate);
   packet.headers = MakeUdHeaders(PacketOf(header, slid, sgid));
-  if (!capture_->Record(packet, header.length, [&gather](uint8_t* to) { gather.CopyTo(to); })) ++counters_.capture_drops;
+  if (!capture_->Record(packet, header.length, [&gather](uint8_t* to) { gather.CopyTo(to); }))
+    ++counters_.capture_drops;
 }
 
 template <typename Done>
 bool DatagramPath::Drain(uint64_t limit, Done done) {
   const uint64_t before = records_taken_;
   const auto enough = [&] { return records_taken_ - before >= limit || done(); };
-  faults_.DeliverDue(enough, [this](const SourceIdentity& source, const RecordHeader& header, const uint8_t* payload) {
+  faults_.DeliverDue(enough, [this](const SourceIdentity& source, const RecordHeader& header,
+                                    const uint8_t* payload) {
     ++records_taken_;
     queue_pairs_.Deliver(source, header, payload);
   });
   if (records_taken_ != before) StoreCounters();
-  const bool empty = inbound_.Drain(
-      [this](InboundRing* ring, const RecordHeader& header, const uint8_t* payload) { Receive(ring, header, payload); }, enough,
-      [this] { StoreCounters(); });
+  const bool empty =
+      inbound_.Drain([this](InboundRing* ring, const RecordHeader& header,
+                            const uint8_t* payload) { Receive(ring, header, payload); },
+                     enough, [this] { StoreCounters(); });
   if (inbound_.has_finished()) fds_->WakeBackground();
   return empty;
 }
@@ -206,21 +213,23 @@ int DatagramPath::Poll(SoftCq* cq, int count, ibv_wc* completions) {
     StoreCounters();
   }
   if (cq->receivers != 0 && cq->size() < static_cast<size_t>(std::max(count, 0))) {
-    // Also limits what is taken for other queues: polling an idle queue must not run a busy queue of this port out of
-    // receives.
+    // Also limits what is taken for other queues: polling an idle queue must not run a busy queue
+    // of this port out of receives.
     const uint64_t before = records_taken_;
-    const bool empty = Drain(static_cast<uint64_t>(std::max(count, kLeastRecordsAPoll)),
-                             [cq, count] { return cq->size() >= static_cast<size_t>(count) || cq->full(); });
+    const bool empty =
+        Drain(static_cast<uint64_t>(std::max(count, kLeastRecordsAPoll)),
+              [cq, count] { return cq->size() >= static_cast<size_t>(count) || cq->full(); });
     const bool is_armer = armer_ == ThisThread(), took = records_taken_ != before;
     if (is_armer && took) armer_polls_ = true;
-    // A poll in vain leaves the rings armed as they were.
-    if (queue_pairs_.receiver_armed() && (took || !empty || !is_armer)) WakeReceiversLater(/*has_records=*/!empty);
+    // An empty poll leaves the rings armed as they were.
+    if (queue_pairs_.receiver_armed() && (took || !empty || !is_armer))
+      WakeReceiversLater(/*has_records=*/!empty);
   }
   return queue_pairs_.Poll(cq, count, completions);
 }
 
-// Without an armed queue there will be no event. The records then stay in their rings, or a busy receiver that asks for events
-// between its polls would run out of receives.
+// Without an armed queue there will be no event. The records then stay in their rings, or a busy
+// receiver that asks for events between its polls would run out of receives.
 void DatagramPath::DrainUntilEvent(SoftChannel* channel) {
   if (!queue_pairs_.receiver_armed()) return;
   const bool empty = Drain(kMostRecordsAnEvent, [channel] { return !channel->pending.empty(); });
@@ -284,11 +293,14 @@ void DatagramPath::BackgroundSleeps(absl::Time wakes, bool busy) {
   background_busy_ = busy;
 }
 
-bool DatagramPath::TakeBackgroundNeeded() { return outbound_.is_busy() && !std::exchange(background_busy_, true); }
+bool DatagramPath::TakeBackgroundNeeded() {
+  return outbound_.is_busy() && !std::exchange(background_busy_, true);
+}
 
 // A receiver that was woken need not be woken again.
 absl::Time DatagramPath::NextDue() const {
-  return queue_pairs_.receiver_armed() && !doorbell_rung_ ? faults_.next_due() : absl::InfiniteFuture();
+  return queue_pairs_.receiver_armed() && !doorbell_rung_ ? faults_.next_due()
+                                                          : absl::InfiniteFuture();
 }
 
 }  // namespace eoib::softhca

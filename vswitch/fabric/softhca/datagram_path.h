@@ -1,5 +1,5 @@
-// DatagramPath: the way of a port's datagrams, from posted sends into rings (Outbound) and from rings (Inbound) through the
-// FaultInjector to posted receives (QueuePairs).
+// DatagramPath: the way of a port's datagrams, from posted sends into rings (Outbound) and from
+// rings (Inbound) through the FaultInjector to posted receives (QueuePairs).
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_DATAGRAM_PATH_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_DATAGRAM_PATH_H_
 
@@ -27,15 +27,22 @@ namespace eoib::softhca {
 
 // The eventfds of a port.
 struct PortEventFds {
-  const std::shared_ptr<UniqueFd> doorbell = std::make_shared<UniqueFd>(MakeEventFd());  // rung by producers and by this port
-  const std::shared_ptr<UniqueFd> space = std::make_shared<UniqueFd>(MakeEventFd());     // rung by consumers that made room
-  const UniqueFd background = MakeEventFd();                                             // wakes the background thread
+  // Rung by producers and by this port.
+  const std::shared_ptr<UniqueFd> doorbell = std::make_shared<UniqueFd>(MakeEventFd());
+  // Rung by consumers that made room.
+  const std::shared_ptr<UniqueFd> space = std::make_shared<UniqueFd>(MakeEventFd());
+  // Wakes the background thread.
+  const UniqueFd background = MakeEventFd();
 
   bool valid() const { return doorbell->valid() && space->valid() && background.valid(); }
   void WakeBackground() const { RingEventFd(background.get()); }
 };
 
-// No lock of its own: all members are called under the port's mutex.
+// Threads: any, under the port's mutex: there is no lock here. No member calls the subnet or waits.
+//
+// Ownership: it owns both halves, the queue pairs, and the counters that these share. SetPage comes
+// before the first datagram. What is left in a ring that ends is counted, so that each datagram is
+// delivered or lost for one reason.
 class DatagramPath {
  public:
   // All outlive the path.
@@ -76,7 +83,8 @@ class DatagramPath {
   int Poll(SoftCq* cq, int count, ibv_wc* completions);
   // Delivers what has arrived until `channel` has an event.
   void DrainUntilEvent(SoftChannel* channel);
-  // The next completion of `cq` (or the next solicited one) raises an event; a sleeping receiver is woken for its records.
+  // The next completion of `cq` (or the next solicited one) raises an event; a sleeping receiver is
+  // woken for its records.
   void Arm(SoftCq* cq, bool solicited_only);
   // Wakes sleeping receivers if records or delayed datagrams are there.
   void WakeReceiversIfDue() {
@@ -85,10 +93,11 @@ class DatagramPath {
   // A receiver was woken.
   void SilenceDoorbell();
 
-  // The background thread sleeps until `wakes` at the latest. `busy`: it watches parked messages and need not be woken.
+  // The background thread sleeps until `wakes` at the latest. `busy`: it watches parked messages
+  // and need not be woken.
   void BackgroundSleeps(absl::Time wakes, bool busy);
-  // Wakes receivers as WakeReceiversIfDue() does. True: a polling thread left that to the background thread meanwhile, which does
-  // it again within kArmTick.
+  // Wakes receivers as WakeReceiversIfDue() does. True: a polling thread left that to the
+  // background thread meanwhile, which does it again within kArmTick.
   static constexpr absl::Duration kArmTick = absl::Milliseconds(4);
   bool BackgroundArms();
   // True, once, if the background thread must be woken for parked messages.
@@ -103,16 +112,18 @@ class DatagramPath {
   void Transmit(const RecordHeader& header, const Gather& gather);
   void Receive(InboundRing* ring, const RecordHeader& header, const uint8_t* payload);
   void CountTaken(const InboundRing& ring, uint64_t records);
-  // Delivers at most `limit` records, until `done()`. Returns true if none is left. If receivers sleep, WakeReceivers() must follow:
-  // records that are left may be theirs, and records that were taken may have used up the doorbell that they asked for.
+  // Delivers at most `limit` records, until `done()`. Returns true if none is left. If receivers
+  // sleep, WakeReceivers() must follow: records that are left may be theirs, and records that were
+  // taken may have used up the doorbell that they asked for.
   template <typename Done>
   bool Drain(uint64_t limit, Done done);
   // A loopback is captured once, when it is sent.
   void Capture(const RecordHeader& header, Lid slid, const Gid& sgid, const Gather& gather);
   void WakeReceivers(bool has_records);
-  // The same, for a thread that has just polled. If it has armed all queues that are armed, it is awake and needs no doorbell:
-  // without this, a producer would ring for every datagram to one queue because others are armed. The background thread asks for
-  // doorbells soon, in case that the thread goes to sleep without arming.
+  // The same, for a thread that has just polled. If it has armed all queues that are armed, it is
+  // awake and needs no doorbell: without this, a producer would ring for every datagram to one
+  // queue because others are armed. The background thread asks for doorbells soon, in case that the
+  // thread goes to sleep without arming.
   void WakeReceiversLater(bool has_records);
   // Wakes the background thread if it would sleep longer than until the next delayed datagram.
   void WatchDueTime();
@@ -128,9 +139,10 @@ class DatagramPath {
   FaultInjector faults_;
   absl::flat_hash_map<Mlid, std::vector<Lid>> groups_;
   std::unique_ptr<PacketCapture> capture_;
-  uint64_t records_taken_ = 0;    // out of rings, or after a simulated delay
-  bool doorbell_rung_ = false;    // by this port, and not cleared since
-  const void* armer_ = nullptr;   // the thread that armed all queues that are armed; null: several threads
+  uint64_t records_taken_ = 0;  // out of rings, or after a simulated delay
+  bool doorbell_rung_ = false;  // by this port, and not cleared since
+  // The thread that armed all queues that are armed; null: several threads.
+  const void* armer_ = nullptr;
   bool armer_polls_ = false;      // it has taken records by polling since it last armed a queue
   bool arms_later_ = false;       // left to the background thread, since it last woke receivers
   bool background_arms_ = false;  // it does so within kArmTick

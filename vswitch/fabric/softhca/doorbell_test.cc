@@ -31,14 +31,16 @@ class DoorbellTest : public RawPeerTest {
     EXPECT_EQ(victim_.verbs().destroy_comp_channel(channel_), 0);
   }
 
-  // Takes all that has arrived, as an agent does. Returns how many datagrams are for the queue that this thread polls.
+  // Takes all that has arrived, as an agent does. Returns how many datagrams are for the queue that
+  // this thread polls.
   int Poll() {
     ibv_wc completions[8];
     const int count = ibv_poll_cq(victim_.receive_cq(), 8, completions);
     for (int i = 0; i < count; ++i) EXPECT_EQ(victim_.PostReceive(completions[i].wr_id), 0);
     return count;
   }
-  // Sends a datagram to that queue, and receives it. Returns whether the port asks to be rung for it.
+  // Sends a datagram to that queue, and receives it. Returns whether the port asks to be rung for
+  // it.
   bool RingsForOne() {
     Write(GoodHeader());
     const bool rings = is_asked_to_ring_;

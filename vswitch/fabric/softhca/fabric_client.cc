@@ -24,8 +24,8 @@ namespace {
 // How often Register calls keep_waiting.
 constexpr absl::Duration kAskInterval = absl::Milliseconds(100);
 
-// The thread takes no signals: those belong to the program's own threads, above all in a preloaded program, which does not
-// know of this one.
+// The thread takes no signals: those belong to the program's own threads, above all in a preloaded
+// program, which does not know of this one.
 std::thread StartWithoutSignals(std::function<void()> run) {
   sigset_t all, before;
   sigfillset(&all);
@@ -37,17 +37,22 @@ std::thread StartWithoutSignals(std::function<void()> run) {
 
 }  // namespace
 
-FabricClient::FabricClient(Options options) : options_(std::move(options)), queue_(options_.queue) {}
+FabricClient::FabricClient(Options options)
+    : options_(std::move(options)), queue_(options_.queue) {}
 
 FabricClient::~FabricClient() { FabricClient::Unregister(); }
 
 // ---- Any thread.
 
-absl::Status FabricClient::Register(const std::string& name, const PortResources& resources, PortUse use, PortSink* sink) {
+absl::Status FabricClient::Register(const std::string& name, const PortResources& resources,
+                                    PortUse use, PortSink* sink) {
   if (absl::Status status = CheckPortName(name); !status.ok()) return status;
-  if (thread_.joinable()) return absl::FailedPreconditionError(absl::StrCat("register port ", name, ": registered already"));
+  if (thread_.joinable())
+    return absl::FailedPreconditionError(
+        absl::StrCat("register port ", name, ": registered already"));
   if (use == PortUse::kOwn && resources.counters == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("register port ", name, ": it shows no counters"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("register port ", name, ": it shows no counters"));
   }
   name_ = name;
   use_ = use;
@@ -57,7 +62,8 @@ absl::Status FabricClient::Register(const std::string& name, const PortResources
   if (use == PortUse::kOwn) doorbell_ = Duplicate(resources.doorbell);
   counters_ = resources.counters;
   if (!wake_.valid() || (use == PortUse::kOwn && !doorbell_.valid())) {
-    return absl::InternalError(absl::StrCat("register port ", name, ": duplicate its doorbell: ", std::strerror(errno)));
+    return absl::InternalError(
+        absl::StrCat("register port ", name, ": duplicate its doorbell: ", std::strerror(errno)));
   }
   {
     absl::MutexLock lock(&mutex_);
@@ -71,11 +77,13 @@ absl::Status FabricClient::Register(const std::string& name, const PortResources
 }
 
 absl::Status FabricClient::AwaitAnswer() {
-  const std::string what = absl::StrCat("register port ", name_, ": eoib-fabricd at ", options_.socket, " does not answer");
+  const std::string what = absl::StrCat("register port ", name_, ": eoib-fabricd at ",
+                                        options_.socket, " does not answer");
   const absl::Time start = absl::Now();
   while (!AnsweredWithin(options_.keep_waiting ? kAskInterval : options_.wait + options_.answer)) {
     if (!options_.keep_waiting) return absl::DeadlineExceededError(what);
-    if (!options_.keep_waiting(what, absl::Now() - start)) return absl::CancelledError(absl::StrCat(what, "; gave up"));
+    if (!options_.keep_waiting(what, absl::Now() - start))
+      return absl::CancelledError(absl::StrCat(what, "; gave up"));
   }
   absl::MutexLock lock(&mutex_);
   return *result_;
@@ -104,7 +112,8 @@ void FabricClient::Unregister() {
 absl::Status FabricClient::SendMadTo(Lid destination, const Mad& mad) {
   absl::MutexLock lock(&mutex_);
   if (use_ == PortUse::kQuery) {
-    return absl::PermissionDeniedError(absl::StrCat("port ", name_, " is registered to be queried only"));
+    return absl::PermissionDeniedError(
+        absl::StrCat("port ", name_, " is registered to be queried only"));
   }
   return Send(EncodeMad(destination, mad));
 }
@@ -116,7 +125,8 @@ absl::Status FabricClient::OpenRing(uint64_t request, Lid destination, RingEnd e
   message.request = request;
   message.capacity = end.capacity;
   absl::MutexLock lock(&mutex_);
-  if (use_ != PortUse::kOwn) return absl::PermissionDeniedError(absl::StrCat("this process does not own port ", name_));
+  if (use_ != PortUse::kOwn)
+    return absl::PermissionDeniedError(absl::StrCat("this process does not own port ", name_));
   const absl::Status status = Send(Encode(message, ToDescriptors(std::move(end))));
   if (status.ok()) requests_.insert(request);
   return status;
@@ -144,8 +154,11 @@ absl::Status FabricClient::status() const {
 }
 
 absl::Status FabricClient::WhyNotRegistered() const {
-  if (refusal_.ok()) return absl::UnavailableError(absl::StrCat("there is no eoib-fabricd at ", options_.socket, " now"));
-  return absl::UnavailableError(absl::StrCat("eoib-fabricd at ", options_.socket, " does not take port ", name_,
+  if (refusal_.ok())
+    return absl::UnavailableError(
+        absl::StrCat("there is no eoib-fabricd at ", options_.socket, " now"));
+  return absl::UnavailableError(absl::StrCat("eoib-fabricd at ", options_.socket,
+                                             " does not take port ", name_,
                                              " back: ", absl::string_view(refusal_.message())));
 }
 
@@ -187,12 +200,16 @@ absl::Status FabricClient::Connect() {
   const absl::StatusOr<sockaddr_un> address = UnixAddress(options_.socket);
   if (!address.ok()) return address.status();
   UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!socket.valid()) return absl::InternalError(absl::StrCat("make a socket: ", std::strerror(errno)));
+  if (!socket.valid())
+    return absl::InternalError(absl::StrCat("make a socket: ", std::strerror(errno)));
   if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0) {
-    if (errno == EAGAIN) return absl::AbortedError(absl::StrCat("eoib-fabricd at ", options_.socket, " takes no connections"));
-    return absl::UnavailableError(absl::StrCat("register port ", name_, " with eoib-fabricd at ", options_.socket, ": ",
-                                               std::strerror(errno), "; start eoib-fabricd --rundir ",
-                                               options_.socket.substr(0, options_.socket.find_last_of('/'))));
+    if (errno == EAGAIN)
+      return absl::AbortedError(
+          absl::StrCat("eoib-fabricd at ", options_.socket, " takes no connections"));
+    return absl::UnavailableError(
+        absl::StrCat("register port ", name_, " with eoib-fabricd at ", options_.socket, ": ",
+                     std::strerror(errno), "; start eoib-fabricd --rundir ",
+                     options_.socket.substr(0, options_.socket.find_last_of('/'))));
   }
   {
     absl::MutexLock lock(&mutex_);
@@ -213,7 +230,8 @@ absl::Status FabricClient::SendRegistration() {
     fds.push_back(Duplicate(doorbell_.get()));
     fds.push_back(Duplicate(counters_->fd()));
     if (!fds[0].valid() || !fds[1].valid()) {
-      return absl::ResourceExhaustedError(absl::StrCat("register port ", name_, ": ", kNoDescriptor));
+      return absl::ResourceExhaustedError(
+          absl::StrCat("register port ", name_, ": ", kNoDescriptor));
     }
   }
   absl::MutexLock lock(&mutex_);
@@ -236,7 +254,8 @@ void FabricClient::WaitForEvents() {
   pollfd polled[2];
   {
     absl::MutexLock lock(&mutex_);
-    polled[0] = pollfd{socket_.get(), static_cast<short>(queue_.empty() ? POLLIN : POLLIN | POLLOUT), 0};
+    polled[0] =
+        pollfd{socket_.get(), static_cast<short>(queue_.empty() ? POLLIN : POLLIN | POLLOUT), 0};
   }
   polled[1] = pollfd{wake_.get(), POLLIN, 0};
   poll(polled, 2, -1);
@@ -276,7 +295,8 @@ void FabricClient::Disconnect() {
   requests_.clear();
 }
 
-// The connection is lost: fails the open requests, then tells the port. Returns whether it was registered.
+// The connection is lost: fails the open requests, then tells the port. Returns whether it was
+// registered.
 bool FabricClient::Lose(const absl::Status& why) {
   std::set<uint64_t> unanswered;
   bool registered;
@@ -312,7 +332,8 @@ absl::Status FabricClient::Dispatch(Packet packet) {
 absl::Status FabricClient::TakeRegistered(const Packet& packet) {
   const absl::StatusOr<RegisteredMessage> message = Decode<RegisteredMessage>(packet);
   if (!message.ok()) return message.status();
-  const absl::Status status(static_cast<absl::StatusCode>(message->code), TextOf(message->text, sizeof(message->text)));
+  const absl::Status status(static_cast<absl::StatusCode>(message->code),
+                            TextOf(message->text, sizeof(message->text)));
   if (!status.ok()) return status;
   absl::MutexLock lock(&mutex_);
   registered_ = ever_registered_ = true;
@@ -341,12 +362,14 @@ bool FabricClient::Forget(uint64_t request) {
 }
 
 absl::Status FabricClient::TakeRingOpened(Packet packet) {
-  const absl::StatusOr<RingOpenedMessage> message = Decode<RingOpenedMessage>(packet, packet.fds_lost ? 0 : 1);
+  const absl::StatusOr<RingOpenedMessage> message =
+      Decode<RingOpenedMessage>(packet, packet.fds_lost ? 0 : 1);
   if (!message.ok()) return message.status();
   std::shared_ptr<UniqueFd> doorbell;
   if (!packet.fds_lost) doorbell = std::make_shared<UniqueFd>(std::move(packet.fds[0]));
   // Only requests of this connection count: Lose has failed the others.
-  if (Forget(message->request)) sink_->OnRingOpened(message->request, message->ring, std::move(doorbell));
+  if (Forget(message->request))
+    sink_->OnRingOpened(message->request, message->ring, std::move(doorbell));
   return absl::OkStatus();
 }
 

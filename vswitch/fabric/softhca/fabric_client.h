@@ -1,7 +1,7 @@
 // FabricClient: a port's link to eoib-fabricd over its socket (fabric_protocol.h).
 //
-// A stopped fabricd blocks no caller, because messages wait in a bounded queue. The client finds a restarted fabricd within
-// 100 ms and registers again, asking for the same LID and QPNs.
+// A stopped fabricd blocks no caller, because messages wait in a bounded queue. The client finds a
+// restarted fabricd within 100 ms and registers again, asking for the same LID and QPNs.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_FABRIC_CLIENT_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_FABRIC_CLIENT_H_
 
@@ -27,16 +27,23 @@
 
 namespace eoib::softhca {
 
-// Any thread may call all members, but only one thread at a time Register and Unregister. While registered, the client's own
-// thread makes all calls to the sink; it takes no signals.
+// Any thread may call all members, but only one thread at a time Register and Unregister. While
+// registered, the client's own thread makes all calls to the sink; it takes no signals. It holds no
+// mutex during a call, so a sink may send.
+//
+// Invariants: only the client's thread replaces the socket. Others send on it, under the mutex.
+// Each request for a ring that was sent is answered once, also if fabricd goes. What Register sets
+// is constant until Unregister has joined the thread.
 class FabricClient final : public SubnetLink {
  public:
   struct Options {
     std::string socket = "/run/eoib/fabricd.sock";
     absl::Duration wait = absl::ZeroDuration();  // how long Register waits for an absent fabricd
-    absl::Duration answer = absl::Seconds(5);    // how long it waits for the answer of a present one
-    // If set, Register waits without limit for the answer of a present fabricd, which may be stopped. It calls this every 100
-    // ms with what it waits for and the time waited; false ends the wait with kCancelled.
+    // How long it waits for the answer of a present one.
+    absl::Duration answer = absl::Seconds(5);
+    // If set, Register waits without limit for the answer of a present fabricd, which may be
+    // stopped. It calls this every 100 ms with what it waits for and the time waited; false ends
+    // the wait with kCancelled.
     std::function<bool(const std::string& what, absl::Duration waited)> keep_waiting;
     absl::Duration first_retry = absl::Milliseconds(20);
     absl::Duration last_retry = absl::Milliseconds(100);
@@ -46,14 +53,16 @@ class FabricClient final : public SubnetLink {
   explicit FabricClient(Options options);
   ~FabricClient() override;
 
-  // Returns with the first answer, after OnPortConfig. kUnavailable if no fabricd appears within Options::wait; the message
-  // says what to start. kDeadlineExceeded if it does not answer, unless Options::keep_waiting is set.
-  absl::Status Register(const std::string& name, const PortResources& resources, PortUse use, PortSink* sink) override;
+  // Returns with the first answer, after OnPortConfig. kUnavailable if no fabricd appears within
+  // Options::wait; the message says what to start. kDeadlineExceeded if it does not answer, unless
+  // Options::keep_waiting is set.
+  absl::Status Register(const std::string& name, const PortResources& resources, PortUse use,
+                        PortSink* sink) override;
   void Unregister() override;
   // kUnavailable while there is no fabricd, or while it refuses the port.
   absl::Status status() const override;
-  // kUnavailable while there is no fabricd, or while it refuses the port (the message says why). kResourceExhausted while it
-  // does not read.
+  // kUnavailable while there is no fabricd, or while it refuses the port (the message says why).
+  // kResourceExhausted while it does not read.
   absl::Status SendMadTo(Lid destination, const Mad& mad) override;
   absl::Status OpenRing(uint64_t request, Lid destination, RingEnd end) override;
   void CloseRing(uint64_t ring) override;
@@ -104,7 +113,8 @@ class FabricClient final : public SubnetLink {
   bool registered_ ABSL_GUARDED_BY(mutex_) = false;  // on this connection
   bool ever_registered_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::Status refusal_ ABSL_GUARDED_BY(mutex_);                 // why a present fabricd ended the last connection
+  // Why a present fabricd ended the last connection.
+  absl::Status refusal_ ABSL_GUARDED_BY(mutex_);
   absl::optional<absl::Status> result_ ABSL_GUARDED_BY(mutex_);  // Register's
   PacketQueue queue_ ABSL_GUARDED_BY(mutex_);
   std::set<uint64_t> requests_ ABSL_GUARDED_BY(mutex_);  // OpenRing's, unanswered

@@ -22,7 +22,8 @@ PKeyTable ToTable(const std::vector<PKey>& pkeys) {
 }
 
 absl::StatusOr<std::vector<PKey>> FromTable(const PKeyTable& table) {
-  if (table.count > kMaxPKeys) return absl::InvalidArgumentError(absl::StrCat("a P_Key table of ", table.count, " entries"));
+  if (table.count > kMaxPKeys)
+    return absl::InvalidArgumentError(absl::StrCat("a P_Key table of ", table.count, " entries"));
   std::vector<PKey> pkeys;
   for (uint32_t i = 0; i < table.count; ++i) pkeys.push_back(PKey(table.pkeys[i]));
   return pkeys;
@@ -65,7 +66,8 @@ int SendNow(int socket, const Packet& packet) {
 }
 
 void TakeDescriptors(msghdr* message, std::vector<UniqueFd>* fds) {
-  for (cmsghdr* header = CMSG_FIRSTHDR(message); header != nullptr; header = CMSG_NXTHDR(message, header)) {
+  for (cmsghdr* header = CMSG_FIRSTHDR(message); header != nullptr;
+       header = CMSG_NXTHDR(message, header)) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
     const size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
     for (size_t i = 0; i < count; ++i) {
@@ -93,9 +95,9 @@ absl::optional<uint32_t> Packet::version() const {
 
 absl::Status CheckPacket(const Packet& packet, size_t size, size_t fds) {
   if (packet.bytes.size() == size && packet.fds.size() == fds) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("message of type ", static_cast<uint32_t>(packet.type()), ": ",
-                                                 packet.bytes.size(), " bytes and ", packet.fds.size(),
-                                                 " descriptors instead of ", size, " and ", fds));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "message of type ", static_cast<uint32_t>(packet.type()), ": ", packet.bytes.size(),
+      " bytes and ", packet.fds.size(), " descriptors instead of ", size, " and ", fds));
 }
 
 Packet EncodeMad(Lid lid, absl::Span<const uint8_t> mad, MessageType type) {
@@ -109,14 +111,18 @@ Packet EncodeMad(Lid lid, absl::Span<const uint8_t> mad, MessageType type) {
 
 absl::StatusOr<AddressedMad> DecodeMad(const Packet& packet) {
   const size_t size = packet.bytes.size();
-  if (size <= sizeof(MadMessage) || size > sizeof(MadMessage) + kMaxMadPart || !packet.fds.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("a MAD in ", size, " bytes, with ", packet.fds.size(), " descriptors"));
+  if (size <= sizeof(MadMessage) || size > sizeof(MadMessage) + kMaxMadPart ||
+      !packet.fds.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a MAD in ", size, " bytes, with ", packet.fds.size(), " descriptors"));
   }
   MadMessage message;
   std::memcpy(&message, packet.bytes.data(), sizeof(message));
-  if (message.lid > UINT16_MAX) return absl::InvalidArgumentError(absl::StrCat("a MAD of LID ", message.lid));
+  if (message.lid > UINT16_MAX)
+    return absl::InvalidArgumentError(absl::StrCat("a MAD of LID ", message.lid));
   const auto* bytes = reinterpret_cast<const uint8_t*>(packet.bytes.data());
-  return AddressedMad{Lid(static_cast<uint16_t>(message.lid)), absl::MakeSpan(bytes, size).subspan(sizeof(message))};
+  return AddressedMad{Lid(static_cast<uint16_t>(message.lid)),
+                      absl::MakeSpan(bytes, size).subspan(sizeof(message))};
 }
 
 PortConfigMessage ToMessage(const PortConfig& config) {
@@ -171,7 +177,8 @@ absl::StatusOr<SourceIdentity> FromMessage(const SourceMessage& message) {
   absl::StatusOr<std::vector<PKey>> pkeys = FromTable(message.pkeys);
   if (!pkeys.ok()) return pkeys.status();
   if (absl::Status status = CheckQpns(message.first_qpn, message.qpns); !status.ok()) return status;
-  if (message.lid > Lid::kMax) return absl::InvalidArgumentError(absl::StrCat("a source with LID ", message.lid));
+  if (message.lid > Lid::kMax)
+    return absl::InvalidArgumentError(absl::StrCat("a source with LID ", message.lid));
   SourceIdentity source;
   source.lid = Lid(static_cast<uint16_t>(message.lid));
   source.gid = Gid::FromWire(message.gid);
@@ -189,7 +196,8 @@ GroupMessage ToMessage(Mlid mlid, const std::vector<Lid>& members) {
 }
 
 absl::StatusOr<std::vector<Lid>> MembersOf(const GroupMessage& message) {
-  if (message.count > kMaxGroupMembers) return absl::InvalidArgumentError(absl::StrCat("a group of ", message.count, " ports"));
+  if (message.count > kMaxGroupMembers)
+    return absl::InvalidArgumentError(absl::StrCat("a group of ", message.count, " ports"));
   std::vector<Lid> members;
   for (size_t i = 0; i < message.count; ++i) members.push_back(Lid(message.members[i]));
   return members;
@@ -213,7 +221,8 @@ FaultsMessage ToMessage(const std::vector<FaultRule>& rules) {
 }
 
 absl::StatusOr<std::vector<FaultRule>> RulesOf(const FaultsMessage& message) {
-  if (message.count > kMaxFaultRules) return absl::InvalidArgumentError(absl::StrCat(message.count, " rules of faults"));
+  if (message.count > kMaxFaultRules)
+    return absl::InvalidArgumentError(absl::StrCat(message.count, " rules of faults"));
   std::vector<FaultRule> rules(message.count);
   for (size_t i = 0; i < message.count; ++i) {
     const FaultMessage& from = message.rules[i];
@@ -235,7 +244,9 @@ void PutText(absl::string_view text, char* field, size_t size) {
   std::memset(field + length, 0, size - length);
 }
 
-std::string TextOf(const char* field, size_t size) { return std::string(field, strnlen(field, size)); }
+std::string TextOf(const char* field, size_t size) {
+  return std::string(field, strnlen(field, size));
+}
 
 std::vector<UniqueFd> ToDescriptors(RingEnd end) {
   std::vector<UniqueFd> fds;
@@ -257,15 +268,20 @@ RingEnd FromDescriptors(uint64_t capacity, std::vector<UniqueFd> fds) {
 }
 
 absl::Status CheckRingEnd(const RingEnd& end) {
-  if (absl::Status status = RingMemory::Check(end.data.get(), end.index.get(), end.capacity); !status.ok()) return status;
-  if (!IsEventFd(end.space.get())) return absl::InvalidArgumentError("a ring's space descriptor is not an eventfd");
+  if (absl::Status status = RingMemory::Check(end.data.get(), end.index.get(), end.capacity);
+      !status.ok())
+    return status;
+  if (!IsEventFd(end.space.get()))
+    return absl::InvalidArgumentError("a ring's space descriptor is not an eventfd");
   return absl::OkStatus();
 }
 
 bool IsEventFd(int fd) {
   char target[64];
-  const ssize_t length = readlink(absl::StrCat("/proc/self/fd/", fd).c_str(), target, sizeof(target));
-  return length > 0 && absl::string_view(target, static_cast<size_t>(length)) == "anon_inode:[eventfd]";
+  const ssize_t length =
+      readlink(absl::StrCat("/proc/self/fd/", fd).c_str(), target, sizeof(target));
+  return length > 0 &&
+         absl::string_view(target, static_cast<size_t>(length)) == "anon_inode:[eventfd]";
 }
 
 UniqueFd Duplicate(int fd) { return UniqueFd(fcntl(fd, F_DUPFD_CLOEXEC, 0)); }
@@ -283,15 +299,20 @@ absl::StatusOr<Packet> ReceivePacket(int socket) {
   do {
     received = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
   } while (received < 0 && errno == EINTR);
-  if (received < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return absl::UnavailableError("nothing to receive");
-  if (received < 0) return absl::DataLossError(absl::StrCat("receive a message: ", std::strerror(errno)));
+  if (received < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+    return absl::UnavailableError("nothing to receive");
+  if (received < 0)
+    return absl::DataLossError(absl::StrCat("receive a message: ", std::strerror(errno)));
 
   Packet packet;
   TakeDescriptors(&message, &packet.fds);
-  // The kernel cuts descriptors off if the message has too many, or if this process has reached its limit.
+  // The kernel cuts descriptors off if the message has too many, or if this process has reached its
+  // limit.
   const bool fds_cut = (message.msg_flags & MSG_CTRUNC) != 0;
-  if ((message.msg_flags & MSG_TRUNC) != 0) return absl::InvalidArgumentError("a message is too long");
-  if (fds_cut && packet.fds.size() == kRingDescriptors) return absl::InvalidArgumentError("a message has too many descriptors");
+  if ((message.msg_flags & MSG_TRUNC) != 0)
+    return absl::InvalidArgumentError("a message is too long");
+  if (fds_cut && packet.fds.size() == kRingDescriptors)
+    return absl::InvalidArgumentError("a message has too many descriptors");
   // The message had room, so this process is out of descriptors. The sender has done nothing wrong.
   packet.fds_lost = fds_cut;
   if (fds_cut) packet.fds.clear();
@@ -303,7 +324,8 @@ absl::StatusOr<Packet> ReceivePacket(int socket) {
 
 absl::Status PacketQueue::Send(int socket, Packet packet) {
   if (counted_ >= limit_) {
-    return absl::ResourceExhaustedError(absl::StrCat("send a message: ", limit_, " are waiting already"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("send a message: ", limit_, " are waiting already"));
   }
   ++counted_;
   return Add(socket, {std::move(packet), absl::nullopt});
@@ -318,7 +340,8 @@ absl::Status PacketQueue::SendLatest(int socket, Packet packet, const Subject& s
 
 absl::Status PacketQueue::Add(int socket, Waiting waiting) {
   waiting_.push_back(std::move(waiting));
-  if (waiting_.back().subject.has_value()) by_subject_[*waiting_.back().subject] = std::prev(waiting_.end());
+  if (waiting_.back().subject.has_value())
+    by_subject_[*waiting_.back().subject] = std::prev(waiting_.end());
   return Flush(socket);
 }
 
@@ -338,7 +361,8 @@ absl::Status PacketQueue::Flush(int socket) {
   while (!waiting_.empty()) {
     const int error = SendNow(socket, waiting_.front().packet);
     if (error == EAGAIN || error == EWOULDBLOCK) return absl::OkStatus();
-    if (error != 0) return absl::DataLossError(absl::StrCat("send a message: ", std::strerror(error)));
+    if (error != 0)
+      return absl::DataLossError(absl::StrCat("send a message: ", std::strerror(error)));
     RemoveFirst();
   }
   return absl::OkStatus();

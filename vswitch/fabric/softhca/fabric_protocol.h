@@ -1,9 +1,10 @@
-// The messages between a port and eoib-fabricd: one message in each packet of an AF_UNIX SOCK_SEQPACKET socket, with
-// descriptors beside it.
+// The messages between a port and eoib-fabricd: one message in each packet of an AF_UNIX
+// SOCK_SEQPACKET socket, with descriptors beside it.
 //
-// Messages are structs of fixed size in host byte order, since both ends run on one machine. In kMad, the MAD follows the
-// struct; a table that is longer than a message comes in some kMadPart and a kMad. The registration carries a version. Decode
-// and the From functions check sizes, counts and numbers of descriptors before anything is used.
+// Messages are structs of fixed size in host byte order, since both ends run on one machine. In
+// kMad, the MAD follows the struct; a table that is longer than a message comes in some kMadPart
+// and a kMad. The registration carries a version. Decode and the From functions check sizes, counts
+// and numbers of descriptors before anything is used.
 //
 // clang-format off
 //   port to fabricd    kRegister (an owner's has 2 descriptors: doorbell, counters), kMad, kOpenRing (4: RingEnd), kCloseRing
@@ -143,7 +144,8 @@ struct FaultsMessage {
   FaultMessage rules[kMaxFaultRules] = {};
 };
 inline constexpr size_t kMaxMadPart = 64 << 10;
-inline constexpr size_t kMaxMessage = std::max({sizeof(GroupMessage), sizeof(FaultsMessage), sizeof(MadMessage) + kMaxMadPart});
+inline constexpr size_t kMaxMessage =
+    std::max({sizeof(GroupMessage), sizeof(FaultsMessage), sizeof(MadMessage) + kMaxMadPart});
 
 // A message and the descriptors beside it.
 struct Packet {
@@ -160,8 +162,10 @@ struct Packet {
 template <typename Message>
 Packet Encode(const Message& message, std::vector<UniqueFd> fds = {}) {
   // No padding, so that no uninitialised memory leaks to another process.
-  static_assert(std::has_unique_object_representations_v<Message> && sizeof(Message) <= kMaxMessage);
-  return Packet{std::string(reinterpret_cast<const char*>(&message), sizeof(message)), std::move(fds)};
+  static_assert(std::has_unique_object_representations_v<Message> &&
+                sizeof(Message) <= kMaxMessage);
+  return Packet{std::string(reinterpret_cast<const char*>(&message), sizeof(message)),
+                std::move(fds)};
 }
 // kInvalidArgument unless the packet has exactly this size and this many descriptors.
 absl::Status CheckPacket(const Packet& packet, size_t size, size_t fds);
@@ -198,18 +202,20 @@ std::string TextOf(const char* field, size_t size);
 // The descriptors of a RingEnd, in the order of its members. FromDescriptors needs all four.
 std::vector<UniqueFd> ToDescriptors(RingEnd end);
 RingEnd FromDescriptors(uint64_t capacity, std::vector<UniqueFd> fds);
-// Checks a ring from another process before it is passed on: memory that the consumer can map, and an eventfd.
+// Checks a ring from another process before it is passed on: memory that the consumer can map, and
+// an eventfd.
 absl::Status CheckRingEnd(const RingEnd& end);
 bool IsEventFd(int fd);
 // Duplicates a descriptor, closed at exec. Invalid if the process is out of descriptors.
 UniqueFd Duplicate(int fd);
 
-// Takes a packet from a non-blocking socket. kUnavailable: none now. kDataLoss: the other end is gone. kInvalidArgument: the
-// packet was cut short. A packet whose descriptors were lost comes without any.
+// Takes a packet from a non-blocking socket. kUnavailable: none now. kDataLoss: the other end is
+// gone. kInvalidArgument: the packet was cut short. A packet whose descriptors were lost comes
+// without any.
 absl::StatusOr<Packet> ReceivePacket(int socket);
 
-// A bounded queue in front of a non-blocking socket: packets that the kernel does not take wait in order. A stopped process at
-// the other end therefore blocks no sender. Not thread-safe.
+// A bounded queue in front of a non-blocking socket: packets that the kernel does not take wait in
+// order. A stopped process at the other end therefore blocks no sender. Not thread-safe.
 class PacketQueue {
  public:
   // The subject of a message: a group or a report.

@@ -1,5 +1,6 @@
-// Fuzzes the messages between a port and eoib-fabricd, either end of which may be hostile: arbitrary bytes with arbitrary
-// descriptors through a socket, decoded as each message. An accepted message re-encodes the same, apart from unused bytes.
+// Fuzzes the messages between a port and eoib-fabricd, either end of which may be hostile:
+// arbitrary bytes with arbitrary descriptors through a socket, decoded as each message. An accepted
+// message re-encodes the same, apart from unused bytes.
 #include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -38,7 +39,9 @@ void ClearUnused(PKeyTable* table) {
 }
 
 // Decodes a message that FromMessage accepts and encodes it again.
-PortConfigMessage Again(const PortConfigMessage& message) { return ToMessage(*FromMessage(message)); }
+PortConfigMessage Again(const PortConfigMessage& message) {
+  return ToMessage(*FromMessage(message));
+}
 SourceMessage Again(const SourceMessage& message) {
   SourceMessage again = ToMessage(message.type, message.ring, *FromMessage(message));
   again.capacity = message.capacity;  // part of the RingEnd
@@ -102,7 +105,8 @@ void CheckText(const char (&field)[N]) {
   std::memset(again, 0xee, N);
   PutText(text, again, N);
   EOIB_CHECK(again[N - 1] == 0 && TextOf(again, N) == text.substr(0, N - 1));
-  EOIB_CHECK(std::count(again, again + N, 0) == static_cast<long>(N - std::min(text.size(), N - 1)));
+  EOIB_CHECK(std::count(again, again + N, 0) ==
+             static_cast<long>(N - std::min(text.size(), N - 1)));
 }
 
 template <typename Message>
@@ -146,7 +150,8 @@ constexpr uint64_t kMemory = 64 * 1024;
 UniqueFd MakeMemory(uint64_t size, bool sealed) {
   UniqueFd fd(memfd_create("fuzz", MFD_ALLOW_SEALING | MFD_CLOEXEC));
   EOIB_CHECK(fd.valid() && ftruncate(fd.get(), static_cast<off_t>(size)) == 0);
-  if (sealed) EOIB_CHECK(fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0);
+  if (sealed)
+    EOIB_CHECK(fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0);
   return fd;
 }
 
@@ -158,13 +163,14 @@ UniqueFd MakePipe() {
 }
 
 int Descriptor(Kind kind) {
-  static const UniqueFd* const fds = new UniqueFd[kKinds]{MakeMemory(kMemory, true),
-                                                          MakeMemory(kMemory, false),
-                                                          MakeMemory(4, true),
-                                                          UniqueFd(eventfd(0, EFD_CLOEXEC)),
-                                                          MakePipe(),
-                                                          UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC)),
-                                                          MakeMemory(4096, true)};
+  static const UniqueFd* const fds =
+      new UniqueFd[kKinds]{MakeMemory(kMemory, true),
+                           MakeMemory(kMemory, false),
+                           MakeMemory(4, true),
+                           UniqueFd(eventfd(0, EFD_CLOEXEC)),
+                           MakePipe(),
+                           UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC)),
+                           MakeMemory(4096, true)};
   return fds[kind].get();
 }
 
@@ -174,12 +180,14 @@ void CheckEnd(const std::vector<Kind>& kinds, Packet packet) {
   if (!message.ok()) return;
   const uint64_t capacity = message->capacity;
   RingEnd end = FromDescriptors(capacity, std::move(packet.fds));
-  const bool good = capacity == kMemory && kinds[0] == kData && kinds[1] == kIndex && kinds[2] == kEvents;
+  const bool good =
+      capacity == kMemory && kinds[0] == kData && kinds[1] == kIndex && kinds[2] == kEvents;
   const absl::Status status = CheckRingEnd(end);
   EOIB_CHECK(status.ok() == good);
   if (!good) CheckRefusal(status);
   const std::vector<UniqueFd> again = ToDescriptors(std::move(end));
-  EOIB_CHECK(again.size() == kRingDescriptors && IsEventFd(again[2].get()) == (kinds[2] == kEvents));
+  EOIB_CHECK(again.size() == kRingDescriptors &&
+             IsEventFd(again[2].get()) == (kinds[2] == kEvents));
 }
 
 struct SocketPair {
@@ -200,7 +208,8 @@ Packet MakePacket(absl::string_view bytes, const std::vector<Kind>& kinds) {
   return packet;
 }
 
-// Packets that a queue takes arrive once and in order, even if the reader is slow. It refuses packets beyond its limit.
+// Packets that a queue takes arrive once and in order, even if the reader is slow. It refuses
+// packets beyond its limit.
 void CheckOutbox(absl::string_view bytes) {
   constexpr size_t kRoom = 2, kPackets = 12;
   SocketPair sockets;
@@ -242,8 +251,8 @@ void CheckPath(absl::string_view bytes) {
 }  // namespace
 }  // namespace eoib::softhca
 
-// Input: a byte for the number of descriptors (up to five, one more than any message has), a byte for the kind of each, then a
-// message.
+// Input: a byte for the number of descriptors (up to five, one more than any message has), a byte
+// for the kind of each, then a message.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace eoib::softhca;  // NOLINT: the entry point has no namespace
   if (size == 0) return 0;
@@ -251,15 +260,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 1 + count) return 0;
   std::vector<Kind> kinds;
   for (size_t i = 0; i < count; ++i) kinds.push_back(static_cast<Kind>(data[1 + i] % kKinds));
-  const absl::string_view bytes(reinterpret_cast<const char*>(data) + 1 + count, std::min(size - 1 - count, kLongest));
+  const absl::string_view bytes(reinterpret_cast<const char*>(data) + 1 + count,
+                                std::min(size - 1 - count, kLongest));
 
   absl::StatusOr<Packet> packet = Transfer(MakePacket(bytes, kinds));
   EOIB_CHECK(packet.ok() || bytes.empty() || bytes.size() > kMaxMessage);
   CheckPath(bytes);
   if (!packet.ok()) return 0;
   EOIB_CHECK(packet->bytes == bytes && packet->fds.size() == count);
-  CheckMessages<RegisterMessage, MadMessage, OpenRingMessage, RingMessage, RegisteredMessage, PortConfigMessage, SourceMessage,
-                RingOpenedMessage, GroupMessage, FaultsMessage>(*packet);
+  CheckMessages<RegisterMessage, MadMessage, OpenRingMessage, RingMessage, RegisteredMessage,
+                PortConfigMessage, SourceMessage, RingOpenedMessage, GroupMessage, FaultsMessage>(
+      *packet);
   CheckMad(*packet);
   CheckEnd(kinds, *std::move(packet));
   if (bytes.size() <= kMaxMessage - 3) CheckOutbox(bytes);

@@ -1,5 +1,5 @@
-// Simulated faults between two ports, from the operator's command to the receiving program. fault_injector_test.cc tests the
-// injector in detail; soft_port_test.cc tests losses.
+// Simulated faults between two ports, from the operator's command to the receiving program.
+// fault_injector_test.cc tests the injector in detail; soft_port_test.cc tests losses.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -46,7 +46,8 @@ class FaultDeliveryTest : public testing::TestWithParam<bool> {
     while (const auto got = node->Poll()) payloads.push_back(got->payload);
     return payloads;
   }
-  // Sleeps on the completion channel until there is an event, like a program whose last poll found nothing.
+  // Sleeps on the completion channel until there is an event, like a program whose last poll found
+  // nothing.
   static void SleepUntilEvent(SoftNode* node) {
     fcntl(node->channel()->fd, F_SETFL, O_NONBLOCK);
     ibv_cq* cq;

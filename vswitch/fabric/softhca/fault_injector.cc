@@ -54,7 +54,8 @@ FaultInjector::Lane* FaultInjector::LaneOf(const SourceIdentity& source) {
 
 // ---- Datagrams.
 
-void FaultInjector::Take(const SourceIdentity& source, const RecordHeader& header, const uint8_t* payload, Deliver deliver) {
+void FaultInjector::Take(const SourceIdentity& source, const RecordHeader& header,
+                         const uint8_t* payload, Deliver deliver) {
   Lane* lane = LaneOf(source);
   // Draw for every fault, so that enabling one does not change where another strikes.
   const auto strikes = [lane](uint32_t ppm) { return Draw(&lane->chance) % kMillion < ppm; };
@@ -116,7 +117,8 @@ absl::optional<FaultInjector::Kept> FaultInjector::Keep(const Datagram& datagram
   }
   kept_bytes_ += size;
   next_due_ = std::min(next_due_, datagram.due);
-  Kept kept{datagram.header, std::make_unique<uint8_t[]>(datagram.header.length), datagram.copies, datagram.due};
+  Kept kept{datagram.header, std::make_unique<uint8_t[]>(datagram.header.length), datagram.copies,
+            datagram.due};
   std::memcpy(kept.payload.get(), datagram.payload, datagram.header.length);
   return kept;
 }

@@ -66,13 +66,15 @@ TEST_F(FaultInjectorTest, LossIsAboutWhatWasAskedForAndTheSameForASeed) {
   EXPECT_EQ(arrived[0], arrived[1]);
   EXPECT_NE(arrived[0], arrived[2]);
   EXPECT_NEAR(static_cast<double>(arrived[0].size()), 3000, 150);
-  EXPECT_EQ(counters_.rcv_simulated_losses, 12'000 - arrived[0].size() - arrived[1].size() - arrived[2].size());
+  EXPECT_EQ(counters_.rcv_simulated_losses,
+            12'000 - arrived[0].size() - arrived[1].size() - arrived[2].size());
 }
 
 TEST_F(FaultInjectorTest, OneFaultDoesNotChangeWhereAnotherStrikes) {
   std::vector<std::vector<std::string>> lost;
   for (const uint32_t reorder : {0, 500'000}) {
-    faults_.SetRules({FaultRule{.loss_ppm = 100'000, .duplicate_ppm = reorder, .reorder_ppm = reorder}});
+    faults_.SetRules(
+        {FaultRule{.loss_ppm = 100'000, .duplicate_ppm = reorder, .reorder_ppm = reorder}});
     std::vector<std::string> arrived;
     for (int i = 0; i < 1000; ++i) {
       const uint64_t before = counters_.rcv_simulated_losses;
@@ -85,7 +87,8 @@ TEST_F(FaultInjectorTest, OneFaultDoesNotChangeWhereAnotherStrikes) {
 }
 
 TEST_F(FaultInjectorTest, TheRuleOfASourceGoesBeforeThatForAny) {
-  faults_.SetRules({FaultRule{.loss_ppm = 1'000'000}, FaultRule{.source = Source(2).gid, .duplicate_ppm = 1'000'000},
+  faults_.SetRules({FaultRule{.loss_ppm = 1'000'000},
+                    FaultRule{.source = Source(2).gid, .duplicate_ppm = 1'000'000},
                     FaultRule{.source = Source(3).gid}});
   Take("1", 1);
   Take("2", 2);
@@ -165,8 +168,8 @@ TEST_F(FaultInjectorTest, DelayedDatagramsAreBounded) {
   EXPECT_EQ(faults_.kept_bytes(), 0u);
 }
 
-// With any rules, changed at any time, the arrivals of each source match the counters, and they stay in order unless a rule
-// reorders.
+// With any rules, changed at any time, the arrivals of each source match the counters, and they
+// stay in order unless a rule reorders.
 TEST_F(FaultInjectorTest, NothingIsInventedForgottenOrPutOutOfOrder) {
   std::mt19937 random(1);
   for (const bool reorder : {false, true}) {
@@ -189,11 +192,12 @@ TEST_F(FaultInjectorTest, NothingIsInventedForgottenOrPutOutOfOrder) {
     };
     for (int turn = 0; turn < 20'000; ++turn) {
       if (turn % 500 == 0) {
-        faults_.SetRules({FaultRule{.loss_ppm = static_cast<uint32_t>(random() % 200'000),
-                                    .duplicate_ppm = static_cast<uint32_t>(random() % 200'000),
-                                    .reorder_ppm = static_cast<uint32_t>(reorder ? random() % 200'000 : 0),
-                                    .delay = absl::Microseconds(random() % 3 * 100),
-                                    .seed = random()}});
+        faults_.SetRules(
+            {FaultRule{.loss_ppm = static_cast<uint32_t>(random() % 200'000),
+                       .duplicate_ppm = static_cast<uint32_t>(random() % 200'000),
+                       .reorder_ppm = static_cast<uint32_t>(reorder ? random() % 200'000 : 0),
+                       .delay = absl::Microseconds(random() % 3 * 100),
+                       .seed = random()}});
       }
       const size_t source = random() % 4;
       Take(std::to_string(source) + " " + std::to_string(sent[source]++), source);
@@ -205,8 +209,9 @@ TEST_F(FaultInjectorTest, NothingIsInventedForgottenOrPutOutOfOrder) {
     clock_.Advance(absl::Seconds(1));
     DeliverDue();
     check();
-    EXPECT_EQ(delivered, taken - (counters_.rcv_simulated_losses - before.rcv_simulated_losses) +
-                             (counters_.rcv_simulated_duplicates - before.rcv_simulated_duplicates));
+    EXPECT_EQ(delivered,
+              taken - (counters_.rcv_simulated_losses - before.rcv_simulated_losses) +
+                  (counters_.rcv_simulated_duplicates - before.rcv_simulated_duplicates));
     EXPECT_EQ(faults_.kept_bytes(), 0u);
   }
 }

@@ -13,7 +13,8 @@ constexpr uint32_t kHighestPpm = 1'000'000;
 
 absl::Status CheckFaultRule(const FaultRule& rule) {
   if (std::max({rule.loss_ppm, rule.duplicate_ppm, rule.reorder_ppm}) > kHighestPpm) {
-    return absl::InvalidArgumentError("a fault's probability: must be 0 to 1000000, parts per million");
+    return absl::InvalidArgumentError(
+        "a fault's probability: must be 0 to 1000000, parts per million");
   }
   if (rule.delay < absl::ZeroDuration() || rule.delay > FaultRule::kMaxDelay) {
     return absl::InvalidArgumentError(

@@ -31,21 +31,23 @@ struct InboundRing {
       : id(id), source(std::move(source)), consumer(memory), memory(std::move(memory)) {}
   ~InboundRing() { consumer.Leave(); }
   void Publish();
-  // Leaves the ring. Returns how many records this port must count as dropped: those left in it, if the producer has left or
-  // died and so does not count them.
+  // Leaves the ring. Returns how many records this port must count as dropped: those left in it, if
+  // the producer has left or died and so does not count them.
   uint64_t Leave();
 };
 
 class Inbound {
  public:
-  // Limit of rings from one source, because DrainRing recurses. Two are enough while one replaces the other.
+  // Limit of rings from one source, because DrainRing recurses. Two are enough while one replaces
+  // the other.
   static constexpr size_t kMaxRingsOfSource = 8;
 
   // Returns false if the source has too many rings.
   bool Add(std::unique_ptr<InboundRing> ring);
   // Null if there is none. Loopback rings have their own numbers.
   InboundRing* Find(uint64_t ring, bool loopback = false);
-  // Removes the finished rings (closed and empty, or corrupt). The caller destroys them without the mutex.
+  // Removes the finished rings (closed and empty, or corrupt). The caller destroys them without the
+  // mutex.
   std::vector<std::unique_ptr<InboundRing>> TakeFinished();
   bool has_finished() const { return finished_; }
   // Removes all rings, for a port that ends.
@@ -53,9 +55,10 @@ class Inbound {
   // Closes a ring: its present records are still delivered, later ones are not.
   void Close(InboundRing* ring);
 
-  // Calls `deliver(ring, header, payload)` for records until `done()` or until all rings are empty. Returns true if they are.
-  // A fast producer can keep its ring non-empty for ever, so `done` must become true after a bounded number of records.
-  // `settle()` is called before records are freed, so that a process that dies in between has counted what it took.
+  // Calls `deliver(ring, header, payload)` for records until `done()` or until all rings are empty.
+  // Returns true if they are. A fast producer can keep its ring non-empty for ever, so `done` must
+  // become true after a bounded number of records. `settle()` is called before records are freed,
+  // so that a process that dies in between has counted what it took.
   template <typename Deliver, typename Done, typename Settle>
   bool Drain(Deliver deliver, Done done, Settle settle);
   // Asks every producer to ring the doorbell. True if some ring has records already.
@@ -82,8 +85,8 @@ class Inbound {
 // Returns true if the ring may have more records.
 template <typename Deliver, typename Done, typename Settle>
 bool Inbound::DrainRing(InboundRing* ring, Deliver& deliver, Done& done, Settle& settle) {
-  // Records in the older ring were sent first. They were published before anything in this ring, so a consumer that sees this
-  // ring's records sees those as well.
+  // Records in the older ring were sent first. They were published before anything in this ring, so
+  // a consumer that sees this ring's records sees those as well.
   if (ring->predecessor != nullptr) {
     if (!ring->consumer.HasData()) return false;
     if (DrainRing(ring->predecessor, deliver, done, settle)) return true;

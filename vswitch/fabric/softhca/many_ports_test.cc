@@ -28,7 +28,8 @@ void AllowDescriptors(rlim_t count) {
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
   files.rlim_cur = files.rlim_max;
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
-  ASSERT_GE(files.rlim_max, count) << "this test needs more descriptors: raise the hard limit (ulimit -Hn)";
+  ASSERT_GE(files.rlim_max, count)
+      << "this test needs more descriptors: raise the hard limit (ulimit -Hn)";
 }
 
 // The resident memory of this process.
@@ -44,10 +45,11 @@ class ManyPortsTest : public testing::Test {
   void SetUp() override { AllowDescriptors(20 * kPorts); }
   void OpenAll() {
     for (size_t i = 0; i < kPorts; ++i) {
-      absl::StatusOr<std::unique_ptr<Hca>> hca = OpenSoftHca(subnet_.Connect(), absl::StrCat("port", i));
+      absl::StatusOr<std::unique_ptr<Hca>> hca =
+          OpenSoftHca(subnet_.Connect(), absl::StrCat("port", i));
       ASSERT_TRUE(hca.ok()) << hca.status();
-      nodes_.push_back(
-          std::make_unique<SoftNode>(*std::move(hca), NodeOptions{.receives = 2, .receive_size = 256, .sends = 2}));
+      nodes_.push_back(std::make_unique<SoftNode>(
+          *std::move(hca), NodeOptions{.receives = 2, .receive_size = 256, .sends = 2}));
     }
   }
   void Exchange(SoftNode* from, SoftNode* to, const std::string& payload) {
@@ -89,7 +91,8 @@ TEST_F(ManyPortsTest, AThousandPortsInOneProcess) {
     ASSERT_NO_FATAL_FAILURE(Exchange(from, to, std::to_string(i))) << i;
   }
   const size_t busy = (ResidentBytes() - before) / kPorts;
-  std::printf("%zu ports: %zu KiB each idle, %zu KiB with four rings each\n", kPorts, idle / 1024, busy / 1024);
+  std::printf("%zu ports: %zu KiB each idle, %zu KiB with four rings each\n", kPorts, idle / 1024,
+              busy / 1024);
   RecordProperty("idle_kib_per_port", static_cast<int>(idle / 1024));
   RecordProperty("busy_kib_per_port", static_cast<int>(busy / 1024));
   if (kSanitized) return;

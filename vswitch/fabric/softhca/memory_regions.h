@@ -1,4 +1,5 @@
-// MemoryRegions: the registered memory of a port's programs, by key, and the writing of messages into it.
+// MemoryRegions: the registered memory of a port's programs, by key, and the writing of messages
+// into it.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_MEMORY_REGIONS_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_MEMORY_REGIONS_H_
 
@@ -53,7 +54,9 @@ class Scatter {
   }
   // The address of the next `length` bytes; null if they are not in one piece, or none.
   uint8_t* Contiguous(size_t length) const {
-    return length != 0 && length <= sge_->length - used_ ? reinterpret_cast<uint8_t*>(sge_->addr) + used_ : nullptr;
+    return length != 0 && length <= sge_->length - used_
+               ? reinterpret_cast<uint8_t*>(sge_->addr) + used_
+               : nullptr;
   }
 
  private:

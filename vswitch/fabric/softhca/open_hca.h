@@ -19,14 +19,16 @@
 
 namespace eoib {
 
-// `name`: "verbs:DEVICE/PORT", or "soft:PORTNAME" on the fabricd that listens on `fabric` (empty: RUNDIR/fabricd.sock).
-// `keep_waiting` and `wait`: as in softhca::FabricClient::Options. Built with EOIB_WITHOUT_SOFTHCA, it knows no "soft".
-inline absl::StatusOr<std::unique_ptr<Hca>> OpenHca(const std::string& name, const std::string& rundir,
-                                                    const std::string& fabric,
-                                                    std::function<bool(const std::string&, absl::Duration)> keep_waiting,
-                                                    [[maybe_unused]] absl::Duration wait = absl::Seconds(5)) {
+// `name`: "verbs:DEVICE/PORT", or "soft:PORTNAME" on the fabricd that listens on `fabric` (empty:
+// RUNDIR/fabricd.sock). `keep_waiting` and `wait`: as in softhca::FabricClient::Options. Built with
+// EOIB_WITHOUT_SOFTHCA, it knows no "soft".
+inline absl::StatusOr<std::unique_ptr<Hca>> OpenHca(
+    const std::string& name, const std::string& rundir, const std::string& fabric,
+    std::function<bool(const std::string&, absl::Duration)> keep_waiting,
+    [[maybe_unused]] absl::Duration wait = absl::Seconds(5)) {
   if (name.empty()) {
-    return absl::InvalidArgumentError("--hca is missing: verbs:DEVICE/PORT (see ibv_devices) or soft:PORTNAME");
+    return absl::InvalidArgumentError(
+        "--hca is missing: verbs:DEVICE/PORT (see ibv_devices) or soft:PORTNAME");
   }
   absl::string_view rest = name;
   if (absl::ConsumePrefix(&rest, "verbs:")) return OpenVerbsHca(rest);
@@ -34,14 +36,17 @@ inline absl::StatusOr<std::unique_ptr<Hca>> OpenHca(const std::string& name, con
   constexpr char kKinds[] = "verbs:";
 #else
   constexpr char kKinds[] = "soft:, verbs:";
-  const softhca::FabricClient::Options options = {.socket = fabric.empty() ? rundir + "/fabricd.sock" : fabric,
-                                                  .wait = wait,
-                                                  .keep_waiting = std::move(keep_waiting)};
+  const softhca::FabricClient::Options options = {
+      .socket = fabric.empty() ? rundir + "/fabricd.sock" : fabric,
+      .wait = wait,
+      .keep_waiting = std::move(keep_waiting)};
   if (absl::ConsumePrefix(&rest, "soft:")) {
-    return softhca::OpenSoftHca(std::make_unique<softhca::FabricClient>(options), std::string(rest));
+    return softhca::OpenSoftHca(std::make_unique<softhca::FabricClient>(options),
+                                std::string(rest));
   }
 #endif
-  return absl::InvalidArgumentError(absl::StrCat("open HCA \"", name, "\": no such kind; this program has ", kKinds));
+  return absl::InvalidArgumentError(
+      absl::StrCat("open HCA \"", name, "\": no such kind; this program has ", kKinds));
 }
 
 }  // namespace eoib

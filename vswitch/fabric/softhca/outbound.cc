@@ -25,7 +25,8 @@ void Gather::CopyTo(uint8_t* to) const {
 
 bool OutboundRing::ConsumerIsGone() const {
   if (producer.ConsumerHasLeft()) return true;
-  pollfd consumer = {liveness.get(), 0, 0};  // poll reports POLLERR unasked; a ring in one process has no pipe
+  // Poll reports POLLERR unasked; a ring in one process has no pipe.
+  pollfd consumer = {liveness.get(), 0, 0};
   return poll(&consumer, 1, 0) > 0;
 }
 
@@ -60,7 +61,8 @@ void RingSender::Send(const RecordHeader& header, const Gather& gather) {
 bool RingSender::TryWrite(const RecordHeader& header, const Gather& gather) {
   uint8_t* record = Reserve(header.length);
   if (record == nullptr) return false;
-  // The header last: copying a structure that was just written, member by member, waits for all stores before it.
+  // The header last: copying a structure that was just written, member by member, waits for all
+  // stores before it.
   gather.CopyTo(record + sizeof(header));
   std::memcpy(record, &header, sizeof(header));
   current_->producer.Commit(header.length);
@@ -78,11 +80,12 @@ uint8_t* RingSender::Reserve(size_t length) {
   MetFull();
   if (!current_.has_value()) return nullptr;
   current_->producer.WantSpace();
-  return current_->producer.Reserve(length);  // the consumer may have made room before it saw WantSpace
+  // The consumer may have made room before it saw WantSpace.
+  return current_->producer.Reserve(length);
 }
 
-// The ring grows if it is full again although its consumer took records since the last time: then it is too small for the
-// load. A ring that no consumer empties need not grow.
+// The ring grows if it is full again although its consumer took records since the last time: then
+// it is too small for the load. A ring that no consumer empties need not grow.
 void RingSender::MetFull() {
   if (current_->producer.corrupt()) {
     ++shared_->counters->corrupt_rings;
@@ -115,12 +118,14 @@ void RingSender::Park(const RecordHeader& header, const Gather& gather) {
     ++shared_->counters->xmit_unreachable;
     return;
   }
-  // IBA 1.4 §18.2.5.4, a stalled VL. A stopped destination then costs neither time nor copies nor background work.
+  // IBA 1.4 §18.2.5.4, a stalled VL. A stopped destination then costs neither time nor copies nor
+  // background work.
   if (current_.has_value() && stalled_) {
     ++shared_->counters->xmit_discards;
     return;
   }
-  if (parking_ == nullptr) parking_ = std::make_unique<Parking>(RingMemory::CreateLocal(options().parking_capacity));
+  if (parking_ == nullptr)
+    parking_ = std::make_unique<Parking>(RingMemory::CreateLocal(options().parking_capacity));
   uint8_t* record = parking_->producer.Reserve(header.length);
   if (record == nullptr) {
     ++shared_->counters->xmit_discards;
@@ -146,7 +151,8 @@ void RingSender::Unpark(const RecordHeader& header) {
   parking_->consumer.Publish();
   --parked_;
   --shared_->parked;
-  if ((header.flags & RecordHeader::kWaitsForRoom) != 0) shared_->queue_pairs->OnUnparked(header.source_qpn);
+  if ((header.flags & RecordHeader::kWaitsForRoom) != 0)
+    shared_->queue_pairs->OnUnparked(header.source_qpn);
 }
 
 void RingSender::DiscardParked(uint64_t SoftPortCounters::*reason) {
@@ -159,11 +165,12 @@ void RingSender::DiscardParked(uint64_t SoftPortCounters::*reason) {
   parking_.reset();
 }
 
-// A message that waits for room holds back completions, so its lifetime is not extended by another ring. The lifetime of one
-// that waits for a ring to be opened starts when the ring is open.
+// A message that waits for room holds back completions, so its lifetime is not extended by another
+// ring. The lifetime of one that waits for a ring to be opened starts when the ring is open.
 absl::Time RingSender::Deadline(const RecordHeader& parked) const {
   const absl::Time since = absl::FromUnixNanos(parked.stamp);
-  if ((parked.flags & RecordHeader::kWaitsForRoom) != 0) return since + options().head_of_queue_lifetime;
+  if ((parked.flags & RecordHeader::kWaitsForRoom) != 0)
+    return since + options().head_of_queue_lifetime;
   if (!current_.has_value()) return since + options().opening_patience;
   return std::max(since, current_->opened) + options().head_of_queue_lifetime;
 }
@@ -201,17 +208,20 @@ void RingSender::RequestRing(uint64_t capacity) {
   shared_->requests.rings.push_back(lid_);
 }
 
-void RingSender::BeginOpening(uint64_t request, std::shared_ptr<RingMemory> memory, UniqueFd liveness) {
+void RingSender::BeginOpening(uint64_t request, std::shared_ptr<RingMemory> memory,
+                              UniqueFd liveness) {
   wanted_capacity_ = 0;
   opening_ = Opening{request, std::move(memory), std::move(liveness)};
 }
 
-// The new ring can be used at once, because the consumer empties rings of one source in the order in which they were offered.
+// The new ring can be used at once, because the consumer empties rings of one source in the order
+// in which they were offered.
 void RingSender::OnOpened(uint64_t ring, std::shared_ptr<UniqueFd> doorbell, bool loopback) {
   Publish();
   Close();
-  current_.emplace(OutboundRing{ring, RingProducer(std::move(opening_->memory)), std::move(opening_->liveness),
-                                std::move(doorbell), shared_->clock->Now(), loopback});
+  current_.emplace(OutboundRing{ring, RingProducer(std::move(opening_->memory)),
+                                std::move(opening_->liveness), std::move(doorbell),
+                                shared_->clock->Now(), loopback});
   opening_.reset();
   stale_ = false;
   Flush();
@@ -235,7 +245,8 @@ void RingSender::Renew() {
 
 void RingSender::Close() {
   if (!current_.has_value()) return;
-  (current_->loopback ? shared_->requests.loopback_closes : shared_->requests.closes).push_back(current_->id);
+  (current_->loopback ? shared_->requests.loopback_closes : shared_->requests.closes)
+      .push_back(current_->id);
   OnClosed();
 }
 
@@ -333,8 +344,9 @@ void Outbound::SettleEnding() {
 }
 
 bool Outbound::HasRings() const {
-  return std::any_of(senders_.begin(), senders_.end(),
-                     [](const auto& entry) { return entry.second->open() || entry.second->opening(); });
+  return std::any_of(senders_.begin(), senders_.end(), [](const auto& entry) {
+    return entry.second->open() || entry.second->opening();
+  });
 }
 
 void Outbound::End() {
@@ -343,7 +355,8 @@ void Outbound::End() {
   for (auto& [lid, sender] : senders_) sender->OnClosed();
   senders_.clear();
   for (OutboundRing& ring : shared_.ending) {
-    if (ring.producer.Leave() || ring.ConsumerIsGone()) shared_.CountLost(ring, ring.producer.CountUntaken());
+    if (ring.producer.Leave() || ring.ConsumerIsGone())
+      shared_.CountLost(ring, ring.producer.CountUntaken());
   }
   shared_.ending.clear();
 }

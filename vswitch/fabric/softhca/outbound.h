@@ -1,10 +1,12 @@
 // Outbound: the sending half of a port, with a RingSender for each destination.
 //
-// A message without room in its ring is parked, as a copy. While it waits for room it holds back the completions of its queue
-// pair (QueuePairs::OnParked), so that a sender sees a full ring as a full send queue.
+// A message without room in its ring is parked, as a copy. While it waits for room it holds back
+// the completions of its queue pair (QueuePairs::OnParked), so that a sender sees a full ring as a
+// full send queue.
 //
-// Neither class has a lock: all members are called under the port's mutex. None calls the subnet or blocks. Requests to the
-// subnet are noted as LinkRequests, which the port carries out without its mutex.
+// Neither class has a lock: all members are called under the port's mutex. None calls the subnet or
+// blocks. Requests to the subnet are noted as LinkRequests, which the port carries out without its
+// mutex.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_OUTBOUND_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_OUTBOUND_H_
 
@@ -33,9 +35,11 @@ namespace eoib::softhca {
 struct OutboundOptions {
   uint64_t first_capacity = 256 * 1024;     // several super-frames
   uint64_t largest_capacity = 1024 * 1024;  // more does not fit into the processor's caches
-  // For each destination, allocated when needed: the send queue of an endpoint, 512 datagrams of the largest MTU.
+  // For each destination, allocated when needed: the send queue of an endpoint, 512 datagrams of
+  // the largest MTU.
   uint64_t parking_capacity = 4 * 1024 * 1024;
-  // How long a message waits for room in its ring: IBA's head-of-queue lifetime limit (IBA 1.4 §18.2.5.4).
+  // How long a message waits for room in its ring: IBA's head-of-queue lifetime limit (IBA 1.4
+  // §18.2.5.4).
   absl::Duration head_of_queue_lifetime = absl::Milliseconds(5);
   // How long the first messages wait for the subnet to open a ring.
   absl::Duration opening_patience = absl::Seconds(1);
@@ -46,7 +50,8 @@ struct OutboundOptions {
 
 // Requests of the sending half to the subnet.
 struct LinkRequests {
-  std::vector<Lid> rings;                 // destinations that need a ring, or a bigger one: RingSender::wanted_capacity()
+  // Destinations that need a ring, or a bigger one: RingSender::wanted_capacity()
+  std::vector<Lid> rings;
   std::vector<uint64_t> closes;           // rings to close
   std::vector<uint64_t> loopback_closes;  // rings to this port itself; the port numbers them
 
@@ -61,8 +66,9 @@ struct OutboundRing {
   std::shared_ptr<UniqueFd> doorbell;
   absl::Time opened;
   bool loopback;
-  uint64_t unpublished = 0;                                 // records
-  absl::optional<uint64_t> tail_when_full = absl::nullopt;  // the consumer's position when the ring was last found full
+  uint64_t unpublished = 0;  // records
+  // The consumer's position when the ring was last found full.
+  absl::optional<uint64_t> tail_when_full = absl::nullopt;
 
   // The consumer has left or died and takes no more records.
   bool ConsumerIsGone() const;
@@ -79,8 +85,8 @@ struct OutboundShared {
   size_t parked = 0;                    // messages to all destinations
   std::list<OutboundRing> ending = {};  // released, but not yet emptied by their consumers
 
-  // Counts the unpublished records of `ring` and stores the counters, so that a process that dies has counted what others
-  // take.
+  // Counts the unpublished records of `ring` and stores the counters, so that a process that dies
+  // has counted what others take.
   void CountSent(OutboundRing* ring);
   void CountLost(const OutboundRing& ring, uint64_t records);
 };
@@ -94,10 +100,17 @@ struct Gather {
   void CopyTo(uint8_t* to) const;
 };
 
-// The path to one destination: its ring, a bigger ring that is being opened, and the messages that wait for room ("parked").
+// The path to one destination: its ring, a bigger ring that is being opened, and the messages that
+// wait for room ("parked").
+//
+// Threads: any, under the port's mutex. Invariants: there is at most one present ring, and one that
+// is being opened. Messages leave in order: while messages are parked, later ones are parked behind
+// them. Each parked message leaves by Unpark or DiscardParked, which release the completions of its
+// queue pair. A released ring is kept until its consumer has emptied it or is gone.
 class RingSender {
  public:
-  RingSender(Lid lid, OutboundShared* shared) : lid_(lid), shared_(shared), last_used_(shared->clock->Now()) {}
+  RingSender(Lid lid, OutboundShared* shared)
+      : lid_(lid), shared_(shared), last_used_(shared->clock->Now()) {}
   ~RingSender() { DiscardParked(&SoftPortCounters::xmit_discards); }
   RingSender(const RingSender&) = delete;
   RingSender& operator=(const RingSender&) = delete;
@@ -112,11 +125,13 @@ class RingSender {
   void Flush();
   bool parked() const { return parked_ != 0; }
 
-  // Opening a ring: wanted_capacity() is the wanted capacity, BeginOpening notes the request, then OnOpened or OnRefused ends
-  // it.
+  // Opening a ring: wanted_capacity() is the wanted capacity, BeginOpening notes the request, then
+  // OnOpened or OnRefused ends it.
   uint64_t wanted_capacity() const { return wanted_capacity_; }
   void BeginOpening(uint64_t request, std::shared_ptr<RingMemory> memory, UniqueFd liveness);
-  bool IsOpening(uint64_t request) const { return opening_.has_value() && opening_->request == request; }
+  bool IsOpening(uint64_t request) const {
+    return opening_.has_value() && opening_->request == request;
+  }
   void OnOpened(uint64_t ring, std::shared_ptr<UniqueFd> doorbell, bool loopback = false);
   void OnRefused();
   // The destination made a ring to this port, so an earlier refusal is outdated.
@@ -128,16 +143,18 @@ class RingSender {
   // Closes the ring.
   void Close();
 
-  bool HasRing(uint64_t ring) const { return current_.has_value() && !current_->loopback && current_->id == ring; }
+  bool HasRing(uint64_t ring) const {
+    return current_.has_value() && !current_->loopback && current_->id == ring;
+  }
   bool open() const { return current_.has_value(); }
   bool opening() const { return opening_.has_value(); }
   uint64_t capacity() const { return current_.has_value() ? current_->producer.capacity() : 0; }
   int liveness_fd() const { return current_.has_value() ? current_->liveness.get() : -1; }
   uint64_t ring() const { return current_.has_value() ? current_->id : 0; }
 
-  // Called by the background thread: flushes, and closes an idle ring. An idle ring is closed only after the subnet has opened
-  // another one in its place (which is empty and is closed with it): a dead or stopped subnet could not connect the two ports
-  // again.
+  // Called by the background thread: flushes, and closes an idle ring. An idle ring is closed only
+  // after the subnet has opened another one in its place (which is empty and is closed with it): a
+  // dead or stopped subnet could not connect the two ports again.
   void Maintain(absl::Time now);
 
  private:
@@ -148,7 +165,8 @@ class RingSender {
   };
   // A ring inside this port. A record's stamp is the time at which it was parked.
   struct Parking {
-    explicit Parking(const std::shared_ptr<RingMemory>& memory) : producer(memory), consumer(memory) {}
+    explicit Parking(const std::shared_ptr<RingMemory>& memory)
+        : producer(memory), consumer(memory) {}
     RingProducer producer;
     RingConsumer consumer;
   };
@@ -178,7 +196,7 @@ class RingSender {
   std::unique_ptr<Parking> parking_;
   size_t parked_ = 0;
   bool blocked_ = false;  // Flush found no room in this burst: do not try again
-  bool stalled_ = false;  // a message waited in vain, and there was no room since
+  bool stalled_ = false;  // a message waited, and there was no room then nor since
   bool used_ = false;     // since the last Maintain
   bool stale_ = false;    // a restarted subnet does not know the ring
   absl::Time last_used_;
@@ -188,7 +206,8 @@ class RingSender {
 class Outbound {
  public:
   // All outlive this object.
-  Outbound(const OutboundOptions* options, const Clock* clock, SoftPortCounters* counters, QueuePairs* queue_pairs)
+  Outbound(const OutboundOptions* options, const Clock* clock, SoftPortCounters* counters,
+           QueuePairs* queue_pairs)
       : shared_{options, clock, counters, queue_pairs} {}
 
   // Where the counters are published. `page` outlives this object.

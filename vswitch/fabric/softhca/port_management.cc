@@ -26,20 +26,24 @@ void PortManagement::ActOnChanges(const PortConfig& before, const PortConfig& af
   if (before.sm_lid != after.sm_lid) events_->Raise(IBV_EVENT_SM_CHANGE);
   if (before.qpns.first != after.qpns.first) {
     // Peers reject datagrams from QPNs outside the new range, so the old queue pairs are lost.
-    path_->queue_pairs().ForEach([events = events_](SoftQp* qp) { events->RaiseForQp(qp, IBV_EVENT_QP_FATAL); });
+    path_->queue_pairs().ForEach(
+        [events = events_](SoftQp* qp) { events->RaiseForQp(qp, IBV_EVENT_QP_FATAL); });
   }
   const bool restarted = std::exchange(subnet_lost_, false);
-  if (restarted || before.reregistrations != after.reregistrations) events_->Raise(IBV_EVENT_CLIENT_REREGISTER);
+  if (restarted || before.reregistrations != after.reregistrations)
+    events_->Raise(IBV_EVENT_CLIENT_REREGISTER);
   if (restarted) RenewRings();
 }
 
-// A restarted subnet does not know the port's rings, and would not report changes of identity for them.
+// A restarted subnet does not know the port's rings, and would not report changes of identity for
+// them.
 void PortManagement::RenewRings() {
   path_->outbound().ForEach([](RingSender* sender) { sender->Renew(); });
   fds_->WakeBackground();
 }
 
-// Datagrams to the old LID, in existing rings, must not arrive here. Peers find the new LID and make rings to it.
+// Datagrams to the old LID, in existing rings, must not arrive here. Peers find the new LID and
+// make rings to it.
 void PortManagement::MoveToLid(Lid before, Lid after) {
   path_->outbound().Drop(before);
   path_->outbound().Drop(after);
@@ -53,7 +57,8 @@ void PortManagement::MoveToLid(Lid before, Lid after) {
 void PortManagement::OnRingOffered(uint64_t ring, const SourceIdentity& source, RingEnd end) {
   std::shared_ptr<RingMemory> memory = end.local;
   if (memory == nullptr) {
-    absl::StatusOr<std::shared_ptr<RingMemory>> mapped = RingMemory::Map(end.data.get(), end.index.get(), end.capacity);
+    absl::StatusOr<std::shared_ptr<RingMemory>> mapped =
+        RingMemory::Map(end.data.get(), end.index.get(), end.capacity);
     if (mapped.ok()) memory = *std::move(mapped);
   }
   absl::MutexLock lock(mutex_);
@@ -85,7 +90,8 @@ void PortManagement::OnRingClosed(uint64_t ring) {
   fds_->WakeBackground();
 }
 
-void PortManagement::OnRingOpened(uint64_t request, uint64_t ring, std::shared_ptr<UniqueFd> doorbell) {
+void PortManagement::OnRingOpened(uint64_t request, uint64_t ring,
+                                  std::shared_ptr<UniqueFd> doorbell) {
   absl::MutexLock lock(mutex_);
   RingSender* sender = path_->outbound().FindByRequest(request);
   if (sender != nullptr && doorbell != nullptr) {

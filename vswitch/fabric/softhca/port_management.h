@@ -1,5 +1,5 @@
-// PortManagement: the management half of a port, which carries out what the subnet reports: its configuration, rings, groups,
-// faults and MADs.
+// PortManagement: the management half of a port, which carries out what the subnet reports: its
+// configuration, rings, groups, faults and MADs.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_PORT_MANAGEMENT_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_PORT_MANAGEMENT_H_
 
@@ -57,7 +57,8 @@ class MadQueue {
 class PortManagement final : public PortSink {
  public:
   // All outlive the object.
-  PortManagement(absl::Mutex* mutex, DatagramPath* path, AsyncEvents* events, const PortEventFds* fds)
+  PortManagement(absl::Mutex* mutex, DatagramPath* path, AsyncEvents* events,
+                 const PortEventFds* fds)
       : mutex_(mutex), path_(path), events_(events), fds_(fds) {}
 
   // Waits for the first configuration. Returns false if there is none in `time`.
@@ -80,7 +81,8 @@ class PortManagement final : public PortSink {
   void OnSubnetLost() override;
 
  private:
-  void ActOnChanges(const PortConfig& before, const PortConfig& after) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ActOnChanges(const PortConfig& before, const PortConfig& after)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MoveToLid(Lid before, Lid after) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RenewRings() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -10,7 +10,8 @@ namespace eoib::softhca {
 namespace {
 
 absl::Status TakeRingOffered(Packet packet, PortSink* sink) {
-  const absl::StatusOr<SourceMessage> message = Decode<SourceMessage>(packet, packet.fds_lost ? 0 : kRingDescriptors);
+  const absl::StatusOr<SourceMessage> message =
+      Decode<SourceMessage>(packet, packet.fds_lost ? 0 : kRingDescriptors);
   if (!message.ok()) return message.status();
   const absl::StatusOr<SourceIdentity> source = FromMessage(*message);
   if (!source.ok()) return source.status();
@@ -71,7 +72,8 @@ absl::Status PortMessages::Deliver(Packet packet, PortSink* sink) {
     case MessageType::kFaults:
       return TakeFaults(packet, sink);
     default:
-      return absl::InvalidArgumentError(absl::StrCat("a message of unknown type ", static_cast<uint32_t>(packet.type())));
+      return absl::InvalidArgumentError(
+          absl::StrCat("a message of unknown type ", static_cast<uint32_t>(packet.type())));
   }
 }
 

@@ -14,8 +14,8 @@ namespace eoib::softhca {
 // One thread at a time.
 class PortMessages {
  public:
-  // Handles all messages but those about registration and about rings that the port asked for. kInvalidArgument if a message
-  // is malformed.
+  // Handles all messages but those about registration and about rings that the port asked for.
+  // kInvalidArgument if a message is malformed.
   absl::Status Deliver(Packet packet, PortSink* sink);
   // A new connection begins.
   void Reset() { mad_.clear(); }

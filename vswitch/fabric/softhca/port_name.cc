@@ -9,12 +9,16 @@
 namespace eoib::softhca {
 
 absl::Status CheckPortName(absl::string_view name) {
-  const auto allowed = [](char c) { return absl::ascii_isalnum(c) || absl::StrContains("_.:-", absl::string_view(&c, 1)); };
-  if (!name.empty() && name.size() <= kMaxPortName && name != kAllPorts && std::all_of(name.begin(), name.end(), allowed)) {
+  const auto allowed = [](char c) {
+    return absl::ascii_isalnum(c) || absl::StrContains("_.:-", absl::string_view(&c, 1));
+  };
+  if (!name.empty() && name.size() <= kMaxPortName && name != kAllPorts &&
+      std::all_of(name.begin(), name.end(), allowed)) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat("port name \"", name, "\": must be 1 to ", kMaxPortName,
-                                                 " letters, digits, \"_\", \".\", \":\" or \"-\", and not \"ALL\""));
+  return absl::InvalidArgumentError(
+      absl::StrCat("port name \"", name, "\": must be 1 to ", kMaxPortName,
+                   " letters, digits, \"_\", \".\", \":\" or \"-\", and not \"ALL\""));
 }
 
 }  // namespace eoib::softhca

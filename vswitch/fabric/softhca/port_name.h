@@ -1,4 +1,5 @@
-// The names of a software subnet's ports, as used in registrations, in the partition file and in commands.
+// The names of a software subnet's ports, as used in registrations, in the partition file and in
+// commands.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_PORT_NAME_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_PORT_NAME_H_
 

@@ -3,7 +3,8 @@
 namespace eoib::softhca {
 namespace {
 
-// The transitions of a UD queue pair, with the attributes that each requires and allows (IBA 1.4 §11.2.5.2, table 96).
+// The transitions of a UD queue pair, with the attributes that each requires and allows (IBA 1.4
+// §11.2.5.2, table 96).
 struct Transition {
   ibv_qp_state from, to;
   int required, optional;
@@ -27,7 +28,8 @@ bool IsAllowedTransition(ibv_qp_state from, ibv_qp_state to, int mask) {
   if (to == IBV_QPS_RESET || to == IBV_QPS_ERR) return mask == 0;
   for (const Transition& transition : kTransitions) {
     if (transition.from != from || transition.to != to) continue;
-    return (mask & transition.required) == transition.required && (mask & ~(transition.required | transition.optional)) == 0;
+    return (mask & transition.required) == transition.required &&
+           (mask & ~(transition.required | transition.optional)) == 0;
   }
   return false;
 }

@@ -6,7 +6,8 @@
 
 namespace eoib::softhca {
 
-// True if ibv_modify_qp may take a queue pair from state `from` to `to` with the attributes in `mask` (IBA 1.4 §11.2.5.2).
+// True if ibv_modify_qp may take a queue pair from state `from` to `to` with the attributes in
+// `mask` (IBA 1.4 §11.2.5.2).
 bool IsAllowedTransition(ibv_qp_state from, ibv_qp_state to, int mask);
 
 }  // namespace eoib::softhca

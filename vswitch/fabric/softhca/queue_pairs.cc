@@ -16,10 +16,12 @@ namespace {
 
 constexpr size_t kGrhArea = sizeof(Grh);
 
-bool Contains(const std::vector<PKey>& pkeys, PKey pkey) { return std::find(pkeys.begin(), pkeys.end(), pkey) != pkeys.end(); }
+bool Contains(const std::vector<PKey>& pkeys, PKey pkey) {
+  return std::find(pkeys.begin(), pkeys.end(), pkey) != pkeys.end();
+}
 
-// Compares in the 8-byte words in which LoadHeader has just stored the header. A wider load would wait until these and all
-// stores before them, the last payload's, have left the processor.
+// Compares in the 8-byte words in which LoadHeader has just stored the header. A wider load would
+// wait until these and all stores before them, the last payload's, have left the processor.
 bool HasDgid(const RecordHeader& header, const Gid& gid) {
   uint64_t ours[2], theirs[2];
   std::memcpy(ours, gid.bytes().data(), sizeof(ours));
@@ -27,12 +29,15 @@ bool HasDgid(const RecordHeader& header, const Gid& gid) {
   return ours[0] == theirs[0] && ours[1] == theirs[1];
 }
 
-// The GRH that the receiver's HCA puts before the message (IBA 1.4 §8.3). The SGID is the one that the subnet reported.
+// The GRH that the receiver's HCA puts before the message (IBA 1.4 §8.3). The SGID is the one that
+// the subnet reported.
 Grh MakeReceivedGrh(const SourceIdentity& source, const RecordHeader& header) {
   const size_t immediate = (header.flags & RecordHeader::kImmediate) != 0 ? 4 : 0;
-  const size_t behind = sizeof(Bth) + sizeof(Deth) + immediate + header.length + UdPadCount(header.length) + kIcrcSize;
+  const size_t behind = sizeof(Bth) + sizeof(Deth) + immediate + header.length +
+                        UdPadCount(header.length) + kIcrcSize;
   Grh grh;
-  grh.version_class_flow = uint32_t{kGrhIpVersion} << 28 | uint32_t{header.traffic_class} << 20 | (header.flow_label & 0xfffff);
+  grh.version_class_flow = uint32_t{kGrhIpVersion} << 28 | uint32_t{header.traffic_class} << 20 |
+                           (header.flow_label & 0xfffff);
   grh.payload_length = static_cast<uint16_t>(behind);
   grh.next_header = kGrhNextHeaderBth;
   grh.hop_limit = header.hop_limit;
@@ -66,7 +71,8 @@ int QueuePairs::Modify(SoftQp* qp, const ibv_qp_attr& attributes, int mask) {
   const ibv_qp_state to = (mask & IBV_QP_STATE) != 0 ? attributes.qp_state : qp->state;
   if (!IsAllowedTransition(qp->state, to, mask)) return EINVAL;
   if ((mask & IBV_QP_PORT) != 0 && attributes.port_num != 1) return EINVAL;
-  if ((mask & IBV_QP_PKEY_INDEX) != 0 && attributes.pkey_index >= config_.pkeys.size()) return EINVAL;
+  if ((mask & IBV_QP_PKEY_INDEX) != 0 && attributes.pkey_index >= config_.pkeys.size())
+    return EINVAL;
   if ((mask & IBV_QP_PKEY_INDEX) != 0) qp->pkey_index = attributes.pkey_index;
   if ((mask & IBV_QP_QKEY) != 0) qp->qkey = attributes.qkey;
   if ((mask & IBV_QP_SQ_PSN) != 0) qp->psn = attributes.sq_psn & 0xffffff;
@@ -104,7 +110,8 @@ void QueuePairs::RemoveEntries(SoftCq* cq, const SoftQp* qp) {
   cq->tail = kept;
 }
 
-// A queue pair in ERR completes its receives as flushed (IBA 1.4 §10.3.1.6). Its messages that wait are on their way.
+// A queue pair in ERR completes its receives as flushed (IBA 1.4 §10.3.1.6). Its messages that wait
+// are on their way.
 void QueuePairs::Flush(SoftQp* qp) {
   qp->unparked = qp->parked;
   ReleaseHeld(qp);
@@ -132,7 +139,8 @@ int QueuePairs::Detach(SoftQp* qp, const Gid& mgid) {
 
 int QueuePairs::PostReceive(SoftQp* qp, const ibv_recv_wr& request) {
   if (qp->state == IBV_QPS_RESET) return EINVAL;
-  if (request.num_sge < 0 || static_cast<uint32_t>(request.num_sge) > qp->capabilities.max_recv_sge) return EINVAL;
+  if (request.num_sge < 0 || static_cast<uint32_t>(request.num_sge) > qp->capabilities.max_recv_sge)
+    return EINVAL;
   if (qp->posted_receives() >= qp->capabilities.max_recv_wr) return ENOMEM;
   uint64_t length = 0;
   ibv_sge* sges = qp->sges(qp->receive_tail);
@@ -154,9 +162,11 @@ PKey QueuePairs::PKeyOf(const SoftQp& qp) const {
 // ---- Sending.
 
 int QueuePairs::CheckSend(const SoftQp& qp, const ibv_send_wr& request) const {
-  if (qp.state == IBV_QPS_RESET || qp.state == IBV_QPS_INIT || qp.state == IBV_QPS_RTR) return EINVAL;
+  if (qp.state == IBV_QPS_RESET || qp.state == IBV_QPS_INIT || qp.state == IBV_QPS_RTR)
+    return EINVAL;
   if (request.opcode != IBV_WR_SEND && request.opcode != IBV_WR_SEND_WITH_IMM) return EINVAL;
-  if (request.num_sge < 0 || static_cast<uint32_t>(request.num_sge) > qp.capabilities.max_send_sge) return EINVAL;
+  if (request.num_sge < 0 || static_cast<uint32_t>(request.num_sge) > qp.capabilities.max_send_sge)
+    return EINVAL;
   if (request.wr.ud.ah == nullptr || request.wr.ud.ah->pd != qp.pd) return EINVAL;
   if (qp.sends_posted - qp.sends_freed >= qp.capabilities.max_send_wr) return ENOMEM;
   if (qp.soft_send_cq()->full()) return ENOMEM;
@@ -166,21 +176,24 @@ int QueuePairs::CheckSend(const SoftQp& qp, const ibv_send_wr& request) const {
   return length > qp.capabilities.max_inline_data ? EINVAL : 0;
 }
 
-ibv_wc_status QueuePairs::CheckMessage(const SoftQp& qp, const ibv_send_wr& request, uint32_t* length) const {
+ibv_wc_status QueuePairs::CheckMessage(const SoftQp& qp, const ibv_send_wr& request,
+                                       uint32_t* length) const {
   if (qp.state == IBV_QPS_ERR || qp.state == IBV_QPS_SQE) return IBV_WC_WR_FLUSH_ERR;
   const bool is_inline = (request.send_flags & IBV_SEND_INLINE) != 0;
   uint64_t sum = 0;
   for (int i = 0; i < request.num_sge; ++i) {
     const ibv_sge& sge = request.sg_list[i];
     sum += sge.length;
-    if (!is_inline && sge.length != 0 && regions_.Find(qp.pd, sge) == nullptr) return IBV_WC_LOC_PROT_ERR;
+    if (!is_inline && sge.length != 0 && regions_.Find(qp.pd, sge) == nullptr)
+      return IBV_WC_LOC_PROT_ERR;
   }
   if (sum > mtu_) return IBV_WC_LOC_LEN_ERR;
   *length = static_cast<uint32_t>(sum);
   return IBV_WC_SUCCESS;
 }
 
-bool QueuePairs::MakeHeader(SoftQp* qp, const ibv_send_wr& request, uint32_t length, RecordHeader* header) const {
+bool QueuePairs::MakeHeader(SoftQp* qp, const ibv_send_wr& request, uint32_t length,
+                            RecordHeader* header) const {
   const PKey pkey = PKeyOf(*qp);
   if (!pkey.IsValid()) return false;
   const ibv_ah_attr& to = static_cast<const SoftAh*>(request.wr.ud.ah)->attributes;
@@ -191,7 +204,8 @@ bool QueuePairs::MakeHeader(SoftQp* qp, const ibv_send_wr& request, uint32_t len
   header->source_qpn = qp->qp_num;
   header->pkey = pkey.value();
   // IBA 1.4 §10.2.5: the high-order bit asks for the queue pair's own Q_Key.
-  header->qkey = QKey(request.wr.ud.remote_qkey).IsControlled() ? qp->qkey : request.wr.ud.remote_qkey;
+  header->qkey =
+      QKey(request.wr.ud.remote_qkey).IsControlled() ? qp->qkey : request.wr.ud.remote_qkey;
   header->psn = qp->psn++ & 0xffffff;
   if ((request.send_flags & IBV_SEND_SOLICITED) != 0) header->flags |= RecordHeader::kSolicited;
   if (request.opcode == IBV_WR_SEND_WITH_IMM) {
@@ -209,7 +223,8 @@ bool QueuePairs::MakeHeader(SoftQp* qp, const ibv_send_wr& request, uint32_t len
 }
 
 void QueuePairs::AddSendCompletion(SoftQp* qp, const ibv_send_wr& request, ibv_wc_status status) {
-  // IBA 1.4 §10.3.1.5: a send that fails stops the send queue of a UD queue pair until it is brought back to RTS.
+  // IBA 1.4 §10.3.1.5: a send that fails stops the send queue of a UD queue pair until it is
+  // brought back to RTS.
   if (status != IBV_WC_SUCCESS && qp->state == IBV_QPS_RTS) qp->state = IBV_QPS_SQE;
   SoftCq::Entry entry{};
   entry.wc.wr_id = request.wr_id;
@@ -247,8 +262,8 @@ void QueuePairs::OnUnparked(uint32_t qpn) {
 
 // ---- Receiving.
 
-// Checks a datagram against what the subnet reported about its source. The record's bytes are not trusted (DLID and DGID are
-// checked against this port).
+// Checks a datagram against what the subnet reported about its source. The record's bytes are not
+// trusted (DLID and DGID are checked against this port).
 bool QueuePairs::CheckSource(const SourceIdentity& source, const RecordHeader& header) {
   if (!config_.active) {
     ++counters_->rcv_link_down;
@@ -264,7 +279,8 @@ bool QueuePairs::CheckSource(const SourceIdentity& source, const RecordHeader& h
   return false;
 }
 
-void QueuePairs::Deliver(const SourceIdentity& source, const RecordHeader& header, const uint8_t* payload) {
+void QueuePairs::Deliver(const SourceIdentity& source, const RecordHeader& header,
+                         const uint8_t* payload) {
   ++counters_->rcv_packets;
   counters_->rcv_bytes += header.length;
   counters_->rcv_data += WireWords(header);
@@ -285,9 +301,10 @@ void QueuePairs::Deliver(const SourceIdentity& source, const RecordHeader& heade
   DeliverTo(found->second, source, header, payload);
 }
 
-// IBA 1.4 §9.6.1.1, §10.5.2: a multicast packet has a GRH, goes to QPN 0xffffff and reaches every queue pair attached to its
-// MGID.
-void QueuePairs::DeliverMulticast(const SourceIdentity& source, const RecordHeader& header, const uint8_t* payload) {
+// IBA 1.4 §9.6.1.1, §10.5.2: a multicast packet has a GRH, goes to QPN 0xffffff and reaches every
+// queue pair attached to its MGID.
+void QueuePairs::DeliverMulticast(const SourceIdentity& source, const RecordHeader& header,
+                                  const uint8_t* payload) {
   if ((header.flags & RecordHeader::kGlobal) == 0 || header.destination_qpn != Qpn::kMulticast) {
     ++counters_->rcv_bad_address;
     return;
@@ -318,7 +335,8 @@ bool QueuePairs::CheckReceiver(const SoftQp& qp, const RecordHeader& header) {
   return false;
 }
 
-void QueuePairs::DeliverTo(SoftQp* qp, const SourceIdentity& source, const RecordHeader& header, const uint8_t* payload) {
+void QueuePairs::DeliverTo(SoftQp* qp, const SourceIdentity& source, const RecordHeader& header,
+                           const uint8_t* payload) {
   if (!CheckReceiver(*qp, header)) return;
   const ibv_sge* sges = qp->sges(qp->receive_head);
   const int count = qp->receives[qp->slot(qp->receive_head)].count;
@@ -348,8 +366,10 @@ void QueuePairs::DeliverTo(SoftQp* qp, const SourceIdentity& source, const Recor
   CompleteReceive(qp, source.lid, header, IBV_WC_SUCCESS, verified ? IBV_WC_IP_CSUM_OK : 0);
 }
 
-// Fills the entry in its place: a copy would wait until the payload's stores have left the processor.
-void QueuePairs::CompleteReceive(SoftQp* qp, Lid source, const RecordHeader& header, ibv_wc_status status, unsigned flags) {
+// Fills the entry in its place: a copy would wait until the payload's stores have left the
+// processor.
+void QueuePairs::CompleteReceive(SoftQp* qp, Lid source, const RecordHeader& header,
+                                 ibv_wc_status status, unsigned flags) {
   const SoftQp::Receive& receive = qp->receives[qp->slot(qp->receive_head++)];
   SoftCq* const cq = qp->soft_recv_cq();
   if (cq->full()) return;  // only flushed receives get here without a check for room
@@ -372,7 +392,8 @@ void QueuePairs::CompleteReceive(SoftQp* qp, Lid source, const RecordHeader& hea
     wc.imm_data = header.immediate;
   }
   entry.qp = qp;
-  RaiseEvent(cq, /*solicited=*/status != IBV_WC_SUCCESS || (header.flags & RecordHeader::kSolicited) != 0);
+  RaiseEvent(
+      cq, /*solicited=*/status != IBV_WC_SUCCESS || (header.flags & RecordHeader::kSolicited) != 0);
 }
 
 // ---- Completions.
@@ -385,7 +406,8 @@ void QueuePairs::AddCompletion(SoftCq* cq, const SoftCq::Entry& entry) {
 
 // The queue has a new completion.
 void QueuePairs::RaiseEvent(SoftCq* cq, bool solicited) {
-  if (cq->armed == SoftCq::Armed::kNo || (cq->armed == SoftCq::Armed::kSolicited && !solicited)) return;
+  if (cq->armed == SoftCq::Armed::kNo || (cq->armed == SoftCq::Armed::kSolicited && !solicited))
+    return;
   Disarm(cq);
   SoftChannel* channel = cq->soft_channel();
   if (channel == nullptr) return;
@@ -406,7 +428,8 @@ int QueuePairs::Poll(SoftCq* cq, int count, ibv_wc* completions) {
 void QueuePairs::Arm(SoftCq* cq, bool solicited_only) {
   if (cq->armed == SoftCq::Armed::kNo && cq->receivers != 0) ++receivers_armed_;
   // IBA 1.4 §11.4.2.2: a later "solicited only" does not revoke "any".
-  if (cq->armed != SoftCq::Armed::kAny) cq->armed = solicited_only ? SoftCq::Armed::kSolicited : SoftCq::Armed::kAny;
+  if (cq->armed != SoftCq::Armed::kAny)
+    cq->armed = solicited_only ? SoftCq::Armed::kSolicited : SoftCq::Armed::kAny;
 }
 
 void QueuePairs::Disarm(SoftCq* cq) {

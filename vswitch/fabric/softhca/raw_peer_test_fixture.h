@@ -60,7 +60,8 @@ class RawPort : public PortSink {
 
 class RawPeerTest : public testing::Test {
  protected:
-  RawPeerTest() : victim_(OpenSoftHca(subnet_.Connect(), "victim").value()), rogue_(&subnet_, "rogue") {
+  RawPeerTest()
+      : victim_(OpenSoftHca(subnet_.Connect(), "victim").value()), rogue_(&subnet_, "rogue") {
     memory_ = RingMemory::CreateShared(64 * 1024).value();
     EXPECT_TRUE(memory_->ReleaseFds(&end_.data, &end_.index));
     end_.capacity = 64 * 1024;

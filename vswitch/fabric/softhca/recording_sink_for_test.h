@@ -39,9 +39,11 @@ class RecordingSink final : public PortSink {
     std::map<uint64_t, std::shared_ptr<Offer>> offers;  // by ring
     std::map<uint64_t, SourceIdentity> changed;         // by ring, the latest
     std::vector<uint64_t> closed;
-    std::map<uint64_t, std::pair<uint64_t, std::shared_ptr<UniqueFd>>> opened;  // request -> ring, doorbell
-    std::set<uint64_t> refused;                                                 // requests
-    std::map<Mlid, std::vector<Lid>> groups;                                    // groups with members
+    // Request -> ring, doorbell.
+    std::map<uint64_t, std::pair<uint64_t, std::shared_ptr<UniqueFd>>> opened;
+    std::set<uint64_t> refused;  // requests
+    // Groups with members.
+    std::map<Mlid, std::vector<Lid>> groups;
     std::vector<std::vector<FaultRule>> faults;
     int lost = 0;
     std::string order;  // one letter for each call

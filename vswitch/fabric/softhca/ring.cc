@@ -8,7 +8,10 @@
 namespace eoib::softhca {
 
 RingProducer::RingProducer(std::shared_ptr<RingMemory> memory)
-    : memory_(std::move(memory)), data_(memory_->data()), index_(memory_->index()), capacity_(memory_->capacity()) {}
+    : memory_(std::move(memory)),
+      data_(memory_->data()),
+      index_(memory_->index()),
+      capacity_(memory_->capacity()) {}
 
 // The consumer can only move forward, from record to record, and not past what was published.
 bool RingProducer::IsPossibleTail(uint64_t tail) const {
@@ -49,7 +52,8 @@ bool RingProducer::Publish() {
 }
 
 bool RingProducer::TakeArmed() {
-  return index_->armed.load(std::memory_order_seq_cst) != 0 && index_->armed.exchange(0, std::memory_order_seq_cst) != 0;
+  return index_->armed.load(std::memory_order_seq_cst) != 0 &&
+         index_->armed.exchange(0, std::memory_order_seq_cst) != 0;
 }
 
 bool RingProducer::Release() {
@@ -63,9 +67,13 @@ uint64_t RingProducer::CountUntaken() const {
 }
 
 RingConsumer::RingConsumer(std::shared_ptr<RingMemory> memory)
-    : memory_(std::move(memory)), data_(memory_->data()), index_(memory_->index()), capacity_(memory_->capacity()) {}
+    : memory_(std::move(memory)),
+      data_(memory_->data()),
+      index_(memory_->index()),
+      capacity_(memory_->capacity()) {}
 
-RingConsumer::RingConsumer(std::shared_ptr<RingMemory> memory, uint64_t tail) : RingConsumer(std::move(memory)) {
+RingConsumer::RingConsumer(std::shared_ptr<RingMemory> memory, uint64_t tail)
+    : RingConsumer(std::move(memory)) {
   tail_ = published_ = cached_head_ = tail;
 }
 
@@ -93,8 +101,10 @@ RingConsumer::Next RingConsumer::Peek(RecordHeader* header, const uint8_t** payl
       *payload = data_ + position + sizeof(*header);
       return Next::kRecord;
     }
-    // A skip record is valid only if the next record would not fit before the end of the ring, and if that record follows it.
-    if (header->kind != RecordHeader::kSkip || position == 0 || to_end >= available) return Next::kCorrupt;
+    // A skip record is valid only if the next record would not fit before the end of the ring, and
+    // if that record follows it.
+    if (header->kind != RecordHeader::kSkip || position == 0 || to_end >= available)
+      return Next::kCorrupt;
     if (to_end >= RecordSize(kMaxRecordPayload)) return Next::kCorrupt;
     tail_ += to_end;
   }
@@ -114,15 +124,16 @@ bool RingConsumer::Publish() {
   published_ = tail_;
   index_->tail.store(tail_, std::memory_order_seq_cst);
   if (index_->space_wanted.load(std::memory_order_seq_cst) == 0) return false;
-  // Wake the producer only when half of the ring, or all of it, is free: waking it for each record would cost more than it
-  // gains.
+  // Wake the producer only when half of the ring, or all of it, is free: waking it for each record
+  // would cost more than it gains.
   const uint64_t head = Head();
   if (head != tail_ && head - tail_ > capacity_ / 2) return false;
   return index_->space_wanted.exchange(0, std::memory_order_seq_cst) != 0;
 }
 
 bool RingConsumer::Arm() {
-  if (index_->armed.load(std::memory_order_relaxed) == 0) index_->armed.store(1, std::memory_order_seq_cst);
+  if (index_->armed.load(std::memory_order_relaxed) == 0)
+    index_->armed.store(1, std::memory_order_seq_cst);
   return HasData() || (!last_head_.has_value() && Released());
 }
 

@@ -1,11 +1,13 @@
-// A single-producer, single-consumer ring of datagrams in memory that two processes may share (README.md, "Rings", "Trust").
+// A single-producer, single-consumer ring of datagrams in memory that two processes may share
+// (README.md, "Rings", "Trust").
 //
-// Sleeping: a consumer sets `armed` and looks for records once more; a producer publishes, then reads `armed`. All four
-// accesses are sequentially consistent, so one side sees the other's store. `space_wanted` works the same way in the other
-// direction.
+// Sleeping: a consumer sets `armed` and looks for records once more; a producer publishes, then
+// reads `armed`. All four accesses are sequentially consistent, so one side sees the other's store.
+// `space_wanted` works the same way in the other direction.
 //
-// The other end may write any bytes at any time. No member loops for longer than one record takes, but a producer that never
-// stops keeps its consumer busy, so callers of Peek must bound their turn.
+// The other end may write any bytes at any time. No member loops for longer than one record takes,
+// but a producer that never stops keeps its consumer busy, so callers of Peek must bound their
+// turn.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_RING_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_RING_H_
 
@@ -22,7 +24,8 @@
 namespace eoib::softhca {
 
 inline constexpr size_t kRecordAlignment = 64;
-inline constexpr size_t kMaxRecordPayload = 4096 + 64;  // a datagram of the largest MTU, and some room
+// A datagram of the largest MTU, and some room.
+inline constexpr size_t kMaxRecordPayload = 4096 + 64;
 
 // In host byte order: both ends are on one host.
 struct RecordHeader {
@@ -52,15 +55,18 @@ static_assert(sizeof(RecordHeader) == kRecordAlignment && sizeof(RecordHeader) =
 // No padding, so that no uninitialised memory leaks into a ring.
 static_assert(std::has_unique_object_representations_v<RecordHeader>);
 
-// The length of its packet in words of four bytes, without the VCRC, as port counters count data (IBA 1.4 §16.1.3.5).
+// The length of its packet in words of four bytes, without the VCRC, as port counters count data
+// (IBA 1.4 §16.1.3.5).
 constexpr uint64_t WireWords(const RecordHeader& header) {
   const size_t absent = (header.flags & RecordHeader::kGlobal) != 0 ? 0 : kGrhSize;
-  const size_t immediate = (header.flags & RecordHeader::kImmediate) != 0 ? sizeof(header.immediate) : 0;
+  const size_t immediate =
+      (header.flags & RecordHeader::kImmediate) != 0 ? sizeof(header.immediate) : 0;
   return (UdPacketSize(header.length) - kVcrcSize - absent + immediate) / 4;
 }
 
 constexpr size_t RecordSize(size_t payload) {
-  return sizeof(RecordHeader) + (payload + kRecordAlignment - 1) / kRecordAlignment * kRecordAlignment;
+  return sizeof(RecordHeader) +
+         (payload + kRecordAlignment - 1) / kRecordAlignment * kRecordAlignment;
 }
 
 // One thread at a time.
@@ -68,24 +74,31 @@ class RingProducer {
  public:
   explicit RingProducer(std::shared_ptr<RingMemory> memory);
 
-  // Returns room for a record with `payload` <= kMaxRecordPayload bytes: the header's place, with the payload right behind it.
-  // Null if there is no room now. Commit must follow.
+  // Returns room for a record with `payload` <= kMaxRecordPayload bytes: the header's place, with
+  // the payload right behind it. Null if there is no room now. Commit must follow.
   uint8_t* Reserve(size_t payload);
   void Commit(size_t payload) { head_ += RecordSize(payload); }
   // Makes committed records visible. True if the consumer wants its doorbell rung.
   bool Publish();
 
-  // Asks the consumer to ring the space eventfd when it has made room. The caller tries Reserve once more before it waits.
+  // Asks the consumer to ring the space eventfd when it has made room. The caller tries Reserve
+  // once more before it waits.
   void WantSpace() {
-    if (index_->space_wanted.load(std::memory_order_seq_cst) == 0) index_->space_wanted.store(1, std::memory_order_seq_cst);
+    if (index_->space_wanted.load(std::memory_order_seq_cst) == 0)
+      index_->space_wanted.store(1, std::memory_order_seq_cst);
   }
   // Promises that nothing more will be published. True if the consumer wants its doorbell rung.
   bool Release();
   // True if the consumer has left and takes nothing more.
-  bool ConsumerHasLeft() const { return (index_->left.load(std::memory_order_seq_cst) & RingIndex::kConsumer) != 0; }
-  // Leaves the ring. True if the consumer left first; then the producer counts the records that were not taken, else the
-  // consumer counts them.
-  bool Leave() { return (index_->left.fetch_or(RingIndex::kProducer, std::memory_order_seq_cst) & RingIndex::kConsumer) != 0; }
+  bool ConsumerHasLeft() const {
+    return (index_->left.load(std::memory_order_seq_cst) & RingIndex::kConsumer) != 0;
+  }
+  // Leaves the ring. True if the consumer left first; then the producer counts the records that
+  // were not taken, else the consumer counts them.
+  bool Leave() {
+    return (index_->left.fetch_or(RingIndex::kProducer, std::memory_order_seq_cst) &
+            RingIndex::kConsumer) != 0;
+  }
   // The number of records that the consumer has not taken. Exact once it has left or died.
   uint64_t CountUntaken() const;
   // True if the consumer has taken all published records.
@@ -119,31 +132,37 @@ class RingConsumer {
   // Starts at position `tail` instead of 0.
   RingConsumer(std::shared_ptr<RingMemory> memory, uint64_t tail);
 
-  // Returns the next record: a checked copy of its header, and the address of its payload, which the other side may still
-  // overwrite.
+  // Returns the next record: a checked copy of its header, and the address of its payload, which
+  // the other side may still overwrite.
   Next Peek(RecordHeader* header, const uint8_t** payload);
   // Takes the record last peeked at.
   void Release() { tail_ += record_size_; }
   // Frees released records for the producer. True if it wants its space eventfd rung.
   bool Publish();
 
-  // Asks for the doorbell. True if there are records already, or if the producer has released the ring and may not ring again.
+  // Asks for the doorbell. True if there are records already, or if the producer has released the
+  // ring and may not ring again.
   bool Arm();
   bool HasData() const { return Head() != tail_; }
   // Ignores what the producer publishes from now on.
   void Close() { last_head_ = Head(); }
   // True if the producer has released the ring.
   bool Released() const { return index_->released.load(std::memory_order_seq_cst) != 0; }
-  // Leaves the ring. True if the producer left first; then the consumer counts the records that were not taken, else the
-  // producer counts them.
-  bool Leave() { return (index_->left.fetch_or(RingIndex::kConsumer, std::memory_order_seq_cst) & RingIndex::kProducer) != 0; }
+  // Leaves the ring. True if the producer left first; then the consumer counts the records that
+  // were not taken, else the producer counts them.
+  bool Leave() {
+    return (index_->left.fetch_or(RingIndex::kConsumer, std::memory_order_seq_cst) &
+            RingIndex::kProducer) != 0;
+  }
   // Takes all published records, also those after Close, and returns how many there were.
   uint64_t Discard() { return DiscardUpTo(index_->head.load(std::memory_order_seq_cst)); }
   uint64_t DiscardUpTo(uint64_t head);
 
  private:
   bool Refill();
-  uint64_t Head() const { return last_head_.has_value() ? *last_head_ : index_->head.load(std::memory_order_seq_cst); }
+  uint64_t Head() const {
+    return last_head_.has_value() ? *last_head_ : index_->head.load(std::memory_order_seq_cst);
+  }
 
   std::shared_ptr<RingMemory> memory_;
   const uint8_t* const data_;

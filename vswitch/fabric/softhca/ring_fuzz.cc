@@ -1,8 +1,9 @@
-// Fuzzes a ring against a hostile peer, which writes any bytes that it can, between any two steps of ours. Consumer and
-// producer must stay inside the ring, terminate, and never go back.
+// Fuzzes a ring against a hostile peer, which writes any bytes that it can, between any two steps
+// of ours. Consumer and producer must stay inside the ring, terminate, and never go back.
 //
-// Input: steps, each a byte for the kind and its arguments in host byte order; a step that is cut short is the last. There are
-// two rings. We consume `in`, whose data and index the peer writes; we produce into `out`, whose index it writes.
+// Input: steps, each a byte for the kind and its arguments in host byte order; a step that is cut
+// short is the last. There are two rings. We consume `in`, whose data and index the peer writes; we
+// produce into `out`, whose index it writes.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -55,7 +56,17 @@ class Game {
  public:
   // Returns false at the end of the input.
   bool Step(Input* input) {
-    enum : uint8_t { kWriteInIndex, kWriteOutIndex, kWriteData, kConsume, kCloseIn, kArm, kProduce, kPublish, kSteps };
+    enum : uint8_t {
+      kWriteInIndex,
+      kWriteOutIndex,
+      kWriteData,
+      kConsume,
+      kCloseIn,
+      kArm,
+      kProduce,
+      kPublish,
+      kSteps
+    };
     uint8_t step;
     if (!input->Take(&step)) return false;
     switch (step % kSteps) {
@@ -117,7 +128,8 @@ class Game {
     const uint8_t* payload;
     if (consumer_.Peek(&header, &payload) == RingConsumer::Next::kRecord) {
       EOIB_CHECK(header.length <= kMaxRecordPayload);
-      EOIB_CHECK(payload >= in_->data() + sizeof(header) && payload + header.length <= in_->data() + kCapacity);
+      EOIB_CHECK(payload >= in_->data() + sizeof(header) &&
+                 payload + header.length <= in_->data() + kCapacity);
       EOIB_CHECK((payload - in_->data()) % kRecordAlignment == 0);
       // Every byte must be readable.
       EOIB_CHECK(std::count(payload, payload + header.length, 0) <= header.length);

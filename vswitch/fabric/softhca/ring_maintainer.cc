@@ -40,7 +40,8 @@ void RingMaintainer::RunRequests() {
   if (requests.loopback_closes.empty()) return;
   absl::MutexLock lock(mutex_);
   for (const uint64_t ring : requests.loopback_closes) {
-    if (InboundRing* inbound = path_->inbound().Find(ring, /*loopback=*/true)) path_->inbound().Close(inbound);
+    if (InboundRing* inbound = path_->inbound().Find(ring, /*loopback=*/true))
+      path_->inbound().Close(inbound);
   }
   fds_->WakeBackground();
 }
@@ -98,8 +99,8 @@ void RingMaintainer::OpenLoopback(Lid destination) {
   sender->OnOpened(id, fds_->doorbell, /*loopback=*/true);
 }
 
-absl::Status RingMaintainer::MakeRing(uint64_t capacity, RingEnd* end, std::shared_ptr<RingMemory>* memory,
-                                      UniqueFd* liveness) {
+absl::Status RingMaintainer::MakeRing(uint64_t capacity, RingEnd* end,
+                                      std::shared_ptr<RingMemory>* memory, UniqueFd* liveness) {
   end->capacity = capacity;
   if (link_->in_process()) {
     *memory = end->local = RingMemory::CreateLocal(capacity);
@@ -110,8 +111,9 @@ absl::Status RingMaintainer::MakeRing(uint64_t capacity, RingEnd* end, std::shar
   if (!shared.ok()) return shared.status();
   *memory = std::move(*shared);
   int ends[2];
-  // Each end of the pipe shows that the other has died. A socket pair would too, but its kernel garbage collection delays a
-  // process that passes on sockets, fabricd above all, while two thousand are in flight.
+  // Each end of the pipe shows that the other has died. A socket pair would too, but its kernel
+  // garbage collection delays a process that passes on sockets, fabricd above all, while two
+  // thousand are in flight.
   if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return absl::ErrnoToStatus(errno, "make a pipe");
   end->liveness = UniqueFd(ends[0]);
   *liveness = UniqueFd(ends[1]);
@@ -152,7 +154,8 @@ bool RingMaintainer::Maintain(Wait* wait) {
   path_->StoreCounters();
   const absl::Time now = clock_->Now();
   wait->space = path_->outbound().parked() != 0;
-  wait->time = std::min(SleepTime(now), arms_again ? DatagramPath::kArmTick : absl::InfiniteDuration());
+  wait->time =
+      std::min(SleepTime(now), arms_again ? DatagramPath::kArmTick : absl::InfiniteDuration());
   path_->BackgroundSleeps(now + wait->time, path_->outbound().is_busy());
   WatchPeers(&wait->rings);
   return true;
@@ -177,20 +180,26 @@ absl::Duration RingMaintainer::SleepTime(absl::Time now) const {
 void RingMaintainer::WatchPeers(std::vector<WatchedRing>* watched) {
   watched->clear();
   path_->outbound().ForEach([watched](const RingSender* sender) {
-    if (sender->liveness_fd() >= 0) watched->push_back({sender->liveness_fd(), sender->ring(), false});
+    if (sender->liveness_fd() >= 0)
+      watched->push_back({sender->liveness_fd(), sender->ring(), false});
   });
   path_->inbound().ForEach([watched](const InboundRing* ring) {
-    if (ring->liveness.valid() && !ring->closing) watched->push_back({ring->liveness.get(), ring->id, true});
+    if (ring->liveness.valid() && !ring->closing)
+      watched->push_back({ring->liveness.get(), ring->id, true});
   });
 }
 
-// Another thread may have closed these descriptors. Then PeerDied finds no such ring, and the next turn builds the list again.
+// Another thread may have closed these descriptors. Then PeerDied finds no such ring, and the next
+// turn builds the list again.
 void RingMaintainer::Sleep(const Wait& wait) {
-  std::vector<pollfd> fds = {{fds_->background.get(), POLLIN, 0}, {wait.space ? fds_->space->get() : -1, POLLIN, 0}};
+  std::vector<pollfd> fds = {{fds_->background.get(), POLLIN, 0},
+                             {wait.space ? fds_->space->get() : -1, POLLIN, 0}};
   const size_t before_rings = fds.size();
   for (const WatchedRing& each : wait.rings) fds.push_back({each.fd, POLLIN, 0});
   const timespec time = absl::ToTimespec(wait.time);
-  if (ppoll(fds.data(), fds.size(), wait.time == absl::InfiniteDuration() ? nullptr : &time, nullptr) <= 0) return;
+  if (ppoll(fds.data(), fds.size(), wait.time == absl::InfiniteDuration() ? nullptr : &time,
+            nullptr) <= 0)
+    return;
   if (fds[0].revents != 0) ClearEventFd(fds_->background.get());
   if (fds[1].revents != 0) ClearEventFd(fds_->space->get());
   // Any event means that the peer has ended; it sends nothing here.

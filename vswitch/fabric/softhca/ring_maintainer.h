@@ -1,5 +1,6 @@
-// RingMaintainer: makes the rings that a port's sending half asks for. Its background thread does what no other thread may wait
-// for: it flushes parked messages, notices dead peers, closes idle rings and wakes receivers for delayed datagrams.
+// RingMaintainer: makes the rings that a port's sending half asks for. Its background thread does
+// what no other thread may wait for: it flushes parked messages, notices dead peers, closes idle
+// rings and wakes receivers for delayed datagrams.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_RING_MAINTAINER_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_RING_MAINTAINER_H_
 
@@ -23,9 +24,14 @@ namespace eoib::softhca {
 class RingMaintainer {
  public:
   // The objects outlive this one. `idle_close`: OutboundOptions'.
-  RingMaintainer(absl::Mutex* mutex, DatagramPath* path, SubnetLink* link, const PortEventFds* fds, const Clock* clock,
-                 absl::Duration idle_close)
-      : mutex_(mutex), path_(path), link_(link), fds_(fds), clock_(clock), idle_close_(idle_close) {}
+  RingMaintainer(absl::Mutex* mutex, DatagramPath* path, SubnetLink* link, const PortEventFds* fds,
+                 const Clock* clock, absl::Duration idle_close)
+      : mutex_(mutex),
+        path_(path),
+        link_(link),
+        fds_(fds),
+        clock_(clock),
+        idle_close_(idle_close) {}
   // Ends the thread.
   ~RingMaintainer() { Stop(); }
 
@@ -50,7 +56,8 @@ class RingMaintainer {
   // Making rings.
   void OpenRingTo(Lid destination) ABSL_LOCKS_EXCLUDED(mutex_);
   void OpenLoopback(Lid destination) ABSL_LOCKS_EXCLUDED(mutex_);
-  absl::Status MakeRing(uint64_t capacity, RingEnd* end, std::shared_ptr<RingMemory>* memory, UniqueFd* liveness);
+  absl::Status MakeRing(uint64_t capacity, RingEnd* end, std::shared_ptr<RingMemory>* memory,
+                        UniqueFd* liveness);
   // Returns the sender to `destination` if it still wants a ring, else null.
   RingSender* FindRequester(Lid destination) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -172,7 +172,8 @@ void WriteHeader(RingMemory* memory, uint64_t at, uint8_t kind, uint32_t length)
 
 TEST_P(RingTest, ACorruptRingIsReportedAndNeverRead) {
   const Corruption kCorruptions[] = {
-      {"a head beyond the ring", [](RingMemory* memory) { memory->index()->head = kCapacity + 64; }},
+      {"a head beyond the ring",
+       [](RingMemory* memory) { memory->index()->head = kCapacity + 64; }},
       {"a head before the tail", [](RingMemory* memory) { memory->index()->head = ~uint64_t{63}; }},
       {"a head inside a record", [](RingMemory* memory) { memory->index()->head = 100; }},
       {"a record of an unknown kind",
@@ -277,7 +278,8 @@ TEST_P(RingTest, ATailInsideARecordIsReported) {
   for (const std::string payload(4096, 'x'); Produce(&producer_, payload); ++produced) {
   }
   producer_.Publish();
-  index().tail = produced * RecordSize(4096) - 1;  // a header there would reach beyond what was published
+  // A header there would reach beyond what was published.
+  index().tail = produced * RecordSize(4096) - 1;
   EXPECT_EQ(producer_.CountUntaken(), produced);
   EXPECT_FALSE(Produce(&producer_, std::string(4096, 'x')));
   EXPECT_TRUE(producer_.corrupt());
@@ -342,7 +344,8 @@ TEST(RingMemoryTest, AConsumerMapsOnlySealedFilesOfTheRightSize) {
     ASSERT_EQ(ftruncate(index.get(), row.index_size), 0);
     fcntl(data.get(), F_ADD_SEALS, row.data_seals);
     fcntl(index.get(), F_ADD_SEALS, row.index_seals);
-    EXPECT_EQ(RingMemory::Map(data.get(), index.get(), row.capacity).ok(), row.ok) << row.description;
+    EXPECT_EQ(RingMemory::Map(data.get(), index.get(), row.capacity).ok(), row.ok)
+        << row.description;
   }
 }
 
@@ -367,7 +370,8 @@ TEST(RingMemoryTest, OnlyTheProducerCanMapItsDataWritable) {
   auto memory = RingMemory::CreateShared(kCapacity).value();
   UniqueFd data, index;
   ASSERT_TRUE(memory->ReleaseFds(&data, &index));
-  EXPECT_EQ(mmap(nullptr, kCapacity, PROT_READ | PROT_WRITE, MAP_SHARED, data.get(), 0), MAP_FAILED);
+  EXPECT_EQ(mmap(nullptr, kCapacity, PROT_READ | PROT_WRITE, MAP_SHARED, data.get(), 0),
+            MAP_FAILED);
   void* readable = mmap(nullptr, kCapacity, PROT_READ, MAP_SHARED, data.get(), 0);
   ASSERT_NE(readable, MAP_FAILED);
   EXPECT_NE(mprotect(readable, kCapacity, PROT_READ | PROT_WRITE), 0);
@@ -375,7 +379,8 @@ TEST(RingMemoryTest, OnlyTheProducerCanMapItsDataWritable) {
   munmap(readable, kCapacity);
 }
 
-// A consumer sees the producer's headers and payloads, with zeros between them, and nothing else of its memory.
+// A consumer sees the producer's headers and payloads, with zeros between them, and nothing else of
+// its memory.
 TEST(RingMemoryTest, BytesThatWereNotSentAreZero) {
   Pair pair = MakePair(/*shared=*/true);
   RingProducer producer(pair.produced);

@@ -1,4 +1,5 @@
-// A peer that breaks the rules, played by the test: one rule in each test. ring_fuzz.cc breaks those of a ring all at once.
+// A peer that breaks the rules, played by the test: one rule in each test. ring_fuzz.cc breaks
+// those of a ring all at once.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -34,10 +35,14 @@ TEST_F(RoguePeerTest, IdentityComesFromTheSubnetNotFromTheRing) {
     uint64_t SoftPortCounters::*drop;
   };
   const Row kRows[] = {
-      {"another port's QPN", [](RecordHeader* header) { header->source_qpn -= 1; }, &SoftPortCounters::rcv_bad_address},
-      {"a P_Key that it has not", [](RecordHeader* header) { header->pkey = 0x8001; }, &SoftPortCounters::rcv_pkey_violations},
-      {"longer than the MTU", [](RecordHeader* header) { header->length = 4097; }, &SoftPortCounters::rcv_too_long},
-      {"another port's LID", [](RecordHeader* header) { header->dlid += 1; }, &SoftPortCounters::rcv_bad_address},
+      {"another port's QPN", [](RecordHeader* header) { header->source_qpn -= 1; },
+       &SoftPortCounters::rcv_bad_address},
+      {"a P_Key that it has not", [](RecordHeader* header) { header->pkey = 0x8001; },
+       &SoftPortCounters::rcv_pkey_violations},
+      {"longer than the MTU", [](RecordHeader* header) { header->length = 4097; },
+       &SoftPortCounters::rcv_too_long},
+      {"another port's LID", [](RecordHeader* header) { header->dlid += 1; },
+       &SoftPortCounters::rcv_bad_address},
   };
   uint64_t bad_address = 0;
   for (const Row& row : kRows) {
@@ -60,7 +65,8 @@ TEST_F(RoguePeerTest, ACorruptRingIsClosedAndOthersGoOn) {
   ASSERT_EQ(other.Send(victim_.Address(), "unharmed"), 0);
   EXPECT_EQ(victim_.Receive().payload, "unharmed");
   EXPECT_TRUE(victim_.Counts(&SoftPortCounters::corrupt_rings, 1));
-  EXPECT_TRUE(Eventually([this] { return victim_.port().rings().inbound == 1 && rogue_.closed_.load(); }));
+  EXPECT_TRUE(
+      Eventually([this] { return victim_.port().rings().inbound == 1 && rogue_.closed_.load(); }));
 }
 
 TEST_F(RoguePeerTest, UnsealedMemoryIsRefused) {
@@ -87,7 +93,8 @@ TEST_F(RoguePeerTest, ADeadPeersRingIsEmptiedAndDropped) {
 TEST_F(RoguePeerTest, OnlyARingOfOrdinaryPagesIsMapped) {
   constexpr off_t kHugePage = 2 * 1024 * 1024;
   const char* reason = "its pages are not ordinary ones";
-  end_.data = UniqueFd(memfd_create("huge", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB | MFD_HUGE_2MB));
+  end_.data =
+      UniqueFd(memfd_create("huge", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB | MFD_HUGE_2MB));
   if (!end_.data.valid()) {
     std::cerr << "THIS KERNEL HAS NO HUGE PAGES OF 2 MiB: a file on a disk stands for theirs\n";
     reason = "it is not a sealed memory file";
@@ -100,8 +107,9 @@ TEST_F(RoguePeerTest, OnlyARingOfOrdinaryPagesIsMapped) {
   ASSERT_EQ(ftruncate(end_.data.get(), kHugePage), 0);
   fcntl(end_.data.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
   // Check the message: if no huge page is free at all, the kernel itself refuses the mapping.
-  EXPECT_THAT(std::string(RingMemory::Map(end_.data.get(), end_.index.get(), kHugePage).status().message()),
-              testing::HasSubstr(reason));
+  EXPECT_THAT(
+      std::string(RingMemory::Map(end_.data.get(), end_.index.get(), kHugePage).status().message()),
+      testing::HasSubstr(reason));
   ASSERT_TRUE(rogue_.link_->OpenRing(1, victim_.config().lid, std::move(end_)).ok());
   EXPECT_TRUE(Eventually([this] { return rogue_.closed_.load(); }));
   EXPECT_EQ(victim_.counters().corrupt_rings, 1u);
@@ -133,21 +141,24 @@ TEST_F(RoguePeerTest, AnEventIsDrainedInBoundedTime) {
   ASSERT_EQ(other.Send(victim_.Address(), "unharmed"), 0);
   ibv_cq* cq;
   void* context;
-  EXPECT_TRUE(Eventually([&] { return victim_.verbs().get_cq_event(victim_.channel(), &cq, &context) == 0; }));
+  EXPECT_TRUE(Eventually(
+      [&] { return victim_.verbs().get_cq_event(victim_.channel(), &cq, &context) == 0; }));
   victim_.verbs().ack_cq_events(cq, 1);
   stop = true;
   scribbler.join();
   EXPECT_EQ(victim_.Receive().payload, "unharmed");
 }
 
-// The producer is killed between the two steps: it cleared `armed`, and nothing else would wake the sleeper.
+// The producer is killed between the two steps: it cleared `armed`, and nothing else would wake the
+// sleeper.
 TEST_F(RoguePeerTest, AProducerThatDiesBeforeItRingsLeavesNoReceiverAsleep) {
   Offer();
   fcntl(victim_.channel()->fd, F_SETFL, O_NONBLOCK);
   ASSERT_EQ(ibv_req_notify_cq(victim_.receive_cq(), 0), 0);
   ibv_cq* cq;
   void* context;
-  ASSERT_EQ(victim_.verbs().get_cq_event(victim_.channel(), &cq, &context), -1) << "nothing there: it goes to sleep";
+  ASSERT_EQ(victim_.verbs().get_cq_event(victim_.channel(), &cq, &context), -1)
+      << "nothing there: it goes to sleep";
   Write(GoodHeader());
   liveness_.reset();
   pollfd sleeper = {victim_.channel()->fd, POLLIN, 0};
@@ -166,7 +177,8 @@ TEST_F(RoguePeerTest, RingsOfOneSourceAreLimited) {
     end.local = RingMemory::CreateLocal(end.capacity);
     ASSERT_TRUE(rogue_.link_->OpenRing(request, victim_.config().lid, std::move(end)).ok());
   }
-  EXPECT_TRUE(Eventually([&] { return subnet_.Rings().size() == Inbound::kMaxRingsOfSource; })) << "the others are closed";
+  EXPECT_TRUE(Eventually([&] { return subnet_.Rings().size() == Inbound::kMaxRingsOfSource; }))
+      << "the others are closed";
   EXPECT_EQ(victim_.port().rings().inbound, Inbound::kMaxRingsOfSource);
 }
 

@@ -16,7 +16,8 @@
 namespace eoib::softhca {
 namespace {
 
-// A device with one port that can be opened. A device that only names the port of an Hca has no factory.
+// A device with one port that can be opened. A device that only names the port of an Hca has no
+// factory.
 struct SoftDevice : ibv_device {
   std::string port_name;
   LinkFactory factory;
@@ -43,8 +44,10 @@ std::shared_ptr<SoftDevice> MakeDevice(const std::string& name) {
   std::snprintf(device->name, sizeof(device->name), "%s", name.c_str());
   std::snprintf(device->dev_name, sizeof(device->dev_name), "soft-%.50s", name.c_str());
   // Nothing exists at these paths: a program that reads attributes there finds none.
-  std::snprintf(device->dev_path, sizeof(device->dev_path), "/sys/class/infiniband_verbs/soft-%.50s", name.c_str());
-  std::snprintf(device->ibdev_path, sizeof(device->ibdev_path), "/sys/class/infiniband/%.50s", name.c_str());
+  std::snprintf(device->dev_path, sizeof(device->dev_path),
+                "/sys/class/infiniband_verbs/soft-%.50s", name.c_str());
+  std::snprintf(device->ibdev_path, sizeof(device->ibdev_path), "/sys/class/infiniband/%.50s",
+                name.c_str());
   return device;
 }
 
@@ -81,7 +84,9 @@ SoftPort* PortOf(ibv_context* context) { return AsSoft(context)->port.get(); }
 ibv_device** GetDeviceList(int* count) {
   DeviceList& list = Devices();
   absl::MutexLock lock(&list.mutex);
-  auto** devices = static_cast<ibv_device**>(std::calloc(list.devices.size() + 1, sizeof(ibv_device*)));
+  const size_t entries = list.devices.size() + 1;
+  // NOLINTNEXTLINE(bugprone-sizeof-expression): the list is an array of pointers.
+  auto** devices = static_cast<ibv_device**>(std::calloc(entries, sizeof(ibv_device*)));
   if (devices == nullptr) return nullptr;
   for (size_t i = 0; i < list.devices.size(); ++i) devices[i] = list.devices[i].get();
   if (count != nullptr) *count = static_cast<int>(list.devices.size());
@@ -101,7 +106,8 @@ ibv_context* OpenDevice(ibv_device* handle) {
     // Another process owns the port: it can still be queried.
     if (absl::IsAlreadyExists(opened.status())) opened = OpenPort(*device, /*query_only=*/true);
     if (!opened.ok()) {
-      std::fprintf(stderr, "%s: %s\n", device->name, std::string(opened.status().message()).c_str());
+      std::fprintf(stderr, "%s: %s\n", device->name,
+                   std::string(opened.status().message()).c_str());
       errno = ENODEV;
       return nullptr;
     }
@@ -133,7 +139,8 @@ ibv_context* OpenContext(std::shared_ptr<SoftPort> port, const std::string& devi
   soft->async = std::move(async);
   std::shared_ptr<SoftDevice> device = MakeDevice(device_name);
   soft->keeps_device = device;
-  // The inline verbs read all of these (infiniband/verbs.h). They return EOPNOTSUPP for members that stay null.
+  // The inline verbs read all of these (infiniband/verbs.h). They return EOPNOTSUPP for members
+  // that stay null.
   soft->sz = sizeof(verbs_context);
   soft->query_port = QueryPortAttributes;
   soft->query_device_ex = QueryDeviceEx;

@@ -36,7 +36,8 @@ std::unique_ptr<SoftNode> Open(const std::string& socket, const std::string& nam
   options.socket = socket;
   SoftPort::Options port;
   port.outbound.idle_close = absl::Hours(1);  // tests count rings and may be slow
-  absl::StatusOr<std::unique_ptr<Hca>> hca = OpenSoftHca(std::make_unique<FabricClient>(options), name, port);
+  absl::StatusOr<std::unique_ptr<Hca>> hca =
+      OpenSoftHca(std::make_unique<FabricClient>(options), name, port);
   EXPECT_TRUE(hca.ok()) << hca.status();
   return std::make_unique<SoftNode>(*std::move(hca));
 }
@@ -44,7 +45,8 @@ std::unique_ptr<SoftNode> Open(const std::string& socket, const std::string& nam
 // A fabricd in a thread.
 class Fabricd {
  public:
-  explicit Fabricd(const std::string& socket) : server_(FabricServer::Listen(socket, &subnet_).value()) {
+  explicit Fabricd(const std::string& socket)
+      : server_(FabricServer::Listen(socket, &subnet_).value()) {
     thread_ = std::thread([this] {
       while (!stop_) {
         pollfd ready = {server_->fd(), POLLIN, 0};
@@ -67,7 +69,8 @@ class Fabricd {
 
 size_t OpenDescriptors() {
   size_t count = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
+    ++count;
   return count;
 }
 
@@ -113,19 +116,23 @@ TEST_F(SoftFabricTest, RingsOutliveFabricdAndItsSuccessorLearnsOfThem) {
   EXPECT_TRUE(Eventually([&] {
     a->Poll();
     b->Poll();
-    return fabricd_->subnet().Rings().size() == 2 && a->port().rings().inbound == 1 && b->port().rings().inbound == 1;
+    return fabricd_->subnet().Rings().size() == 2 && a->port().rings().inbound == 1 &&
+           b->port().rings().inbound == 1;
   })) << "known rings in place of unknown ones";
   Exchange(a.get(), b.get());
   EXPECT_EQ(a->counters().xmit_discards + b->counters().xmit_discards, 0u);
 }
 
-// Not a test: the child process of the next tests. It sends to the given address and receives until it is killed.
+// Not a test: the child process of the next tests. It sends to the given address and receives until
+// it is killed.
 TEST(SoftFabricChild, DISABLED_SendsForEver) {
   const char* socket = std::getenv("SOFT_FABRIC_TEST_SOCKET");
   ASSERT_NE(socket, nullptr);
   auto node = Open(socket, "child");
-  const Destination to = {static_cast<uint16_t>(std::atoi(std::getenv("SOFT_FABRIC_TEST_LID"))),
-                          Qpn(static_cast<uint32_t>(std::atoi(std::getenv("SOFT_FABRIC_TEST_QPN")))), 0x1234, absl::nullopt};
+  const Destination to = {
+      static_cast<uint16_t>(std::atoi(std::getenv("SOFT_FABRIC_TEST_LID"))),
+      Qpn(static_cast<uint32_t>(std::atoi(std::getenv("SOFT_FABRIC_TEST_QPN")))), 0x1234,
+      absl::nullopt};
   for (;;) {
     node->Send(to, std::string(3000, 'c'));
     node->PollSend();
@@ -141,8 +148,8 @@ pid_t StartChild(const std::string& socket, const Destination& to) {
   setenv("SOFT_FABRIC_TEST_SOCKET", socket.c_str(), 1);
   setenv("SOFT_FABRIC_TEST_LID", lid.c_str(), 1);
   setenv("SOFT_FABRIC_TEST_QPN", qpn.c_str(), 1);
-  execl("/proc/self/exe", "child", "--gtest_filter=SoftFabricChild.DISABLED_SendsForEver", "--gtest_also_run_disabled_tests",
-        "--gtest_brief=1", nullptr);
+  execl("/proc/self/exe", "child", "--gtest_filter=SoftFabricChild.DISABLED_SendsForEver",
+        "--gtest_also_run_disabled_tests", "--gtest_brief=1", nullptr);
   _exit(127);
 }
 
@@ -176,8 +183,8 @@ TEST_F(SoftFabricTest, AKilledProcessHarmsNoOtherAndItsNameIsFreeAgain) {
   }
 }
 
-// The other ends count what is in the rings of a process when it dies. Nothing that it posted and took before is missing or
-// counted twice.
+// The other ends count what is in the rings of a process when it dies. Nothing that it posted and
+// took before is missing or counted twice.
 TEST_F(SoftFabricTest, AKilledProcessLeavesNothingUncounted) {
   auto a = Open(socket_, "a");
   for (int round = 1; round <= 10; ++round) {
@@ -204,7 +211,8 @@ TEST_F(SoftFabricTest, AKilledProcessLeavesNothingUncounted) {
       now = fabricd_->subnet().GetConservation();
       return now.sending == 0 && now.receiving == 0 && now.in_rings == 0;
     })) << now.sending
-        << " in queues of senders, " << now.in_rings << " in rings, " << now.receiving << " in queues of receivers";
+        << " in queues of senders, " << now.in_rings << " in rings, " << now.receiving
+        << " in queues of receivers";
     EXPECT_EQ(now.joint_deaths, 0u);
     EXPECT_EQ(now.copies, now.delivered + now.dropped + static_cast<uint64_t>(now.died));
     if (HasFailure()) return;  // what is missing stays so
@@ -261,7 +269,8 @@ class Member {
   }
   size_t Find(const SoftNode::Received& got) const {
     size_t i = 0;
-    while (i < all_.size() && (all_[i].dlid != got.wc.slid || all_[i].qpn != Qpn(got.wc.src_qp))) ++i;
+    while (i < all_.size() && (all_[i].dlid != got.wc.slid || all_[i].qpn != Qpn(got.wc.src_qp)))
+      ++i;
     return i;
   }
 
@@ -271,8 +280,8 @@ class Member {
   size_t answers_ = 0, meetings_ = 0;
 };
 
-// Not a test: one process of the next test. It says its address, reads all others', says "done" with the number of its
-// descriptors, and goes on answering until its input ends.
+// Not a test: one process of the next test. It says its address, reads all others', says "done"
+// with the number of its descriptors, and goes on answering until its input ends.
 TEST(SoftFabricChild, DISABLED_MeetsAllOthers) {
   const char* socket = std::getenv("SOFT_FABRIC_TEST_SOCKET");
   const char* name = std::getenv("SOFT_FABRIC_TEST_NAME");
@@ -284,8 +293,8 @@ TEST(SoftFabricChild, DISABLED_MeetsAllOthers) {
   for (int i = 0; i < kProcesses; ++i) {
     const std::vector<std::string> words = absl::StrSplit(Hear(stdin), ' ');
     ASSERT_EQ(words.size(), 2u);
-    all.push_back(
-        {static_cast<uint16_t>(std::stoi(words[0])), Qpn(static_cast<uint32_t>(std::stoi(words[1]))), 0x1234, absl::nullopt});
+    all.push_back({static_cast<uint16_t>(std::stoi(words[0])),
+                   Qpn(static_cast<uint32_t>(std::stoi(words[1]))), 0x1234, absl::nullopt});
   }
   Member member(node.get(), all);
   pollfd input = {STDIN_FILENO, POLLIN, 0};
@@ -298,7 +307,8 @@ TEST(SoftFabricChild, DISABLED_MeetsAllOthers) {
       next_greeting = clock.Now() + absl::Milliseconds(500);
     }
     ASSERT_NO_FATAL_FAILURE(member.Receive());
-    if (member.done() && !std::exchange(said, true)) Say(to, absl::StrCat("done ", OpenDescriptors()));
+    if (member.done() && !std::exchange(said, true))
+      Say(to, absl::StrCat("done ", OpenDescriptors()));
   }
 }
 
@@ -358,13 +368,16 @@ TEST_F(SoftFabricTest, SixtyFourProcessesMeetEachOtherAndTheNextIsRefused) {
   const MonotonicClock clock;
   const absl::Time begin = clock.Now();
   std::vector<std::unique_ptr<Process>> processes;
-  for (int i = 0; i < kProcesses; ++i) processes.push_back(std::make_unique<Process>(socket_, absl::StrCat("p", i)));
+  for (int i = 0; i < kProcesses; ++i)
+    processes.push_back(std::make_unique<Process>(socket_, absl::StrCat("p", i)));
   std::vector<std::string> addresses;
   for (const auto& process : processes) addresses.push_back(process->HearLine());
   ASSERT_THAT(addresses, testing::Not(testing::Contains("")));
 
   const absl::Status refused =
-      OpenSoftHca(std::make_unique<FabricClient>(FabricClient::Options{.socket = socket_}), "one-more").status();
+      OpenSoftHca(std::make_unique<FabricClient>(FabricClient::Options{.socket = socket_}),
+                  "one-more")
+          .status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(refused.message()), testing::HasSubstr("64 processes"));
 
@@ -372,7 +385,8 @@ TEST_F(SoftFabricTest, SixtyFourProcessesMeetEachOtherAndTheNextIsRefused) {
   for (const auto& process : processes) {
     const std::vector<std::string> words = absl::StrSplit(process->HearLine(), ' ');
     ASSERT_EQ(words[0], "done");
-    // Two descriptors for the ring to each other process, two for the ring from it, and some of its own.
+    // Two descriptors for the ring to each other process, two for the ring from it, and some of its
+    // own.
     EXPECT_LT(std::stoi(words.at(1)), 4 * kProcesses + 50);
   }
   EXPECT_EQ(fabricd_->subnet().Rings().size(), static_cast<size_t>(kProcesses * (kProcesses - 1)));
@@ -382,7 +396,8 @@ TEST_F(SoftFabricTest, SixtyFourProcessesMeetEachOtherAndTheNextIsRefused) {
   for (const Subnet::PortStatus& port : fabricd_->subnet().Ports()) {
     EXPECT_FALSE(port.alive);
     // The counters of ended processes can still be read.
-    EXPECT_GE(port.counters.value_or(SoftPortCounters()).rcv_delivered, static_cast<uint64_t>(2 * kProcesses));
+    EXPECT_GE(port.counters.value_or(SoftPortCounters()).rcv_delivered,
+              static_cast<uint64_t>(2 * kProcesses));
   }
 }
 

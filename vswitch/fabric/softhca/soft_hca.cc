@@ -34,7 +34,9 @@ class SoftHca final : public Hca {
   int gid_index() const override { return 0; }
   std::string name() const override { return absl::StrCat("soft:", port_->name()); }
   MadTransport* mads() override { return &mads_; }
-  absl::Status StartCapture(const CaptureOptions& options) override { return port_->StartCapture(options); }
+  absl::Status StartCapture(const CaptureOptions& options) override {
+    return port_->StartCapture(options);
+  }
   absl::StatusOr<CaptureReport> StopCapture() override { return port_->StopCapture(); }
   absl::optional<CaptureReport> Capture() const override { return port_->Capture(); }
   std::vector<PortCounter> PortCounters() const override {
@@ -58,12 +60,15 @@ class SoftHca final : public Hca {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Hca>> OpenSoftHca(std::unique_ptr<SubnetLink> link, const std::string& name,
+absl::StatusOr<std::unique_ptr<Hca>> OpenSoftHca(std::unique_ptr<SubnetLink> link,
+                                                 const std::string& name,
                                                  const SoftPort::Options& options) {
   absl::StatusOr<std::shared_ptr<SoftPort>> port = SoftPort::Open(std::move(link), name, options);
   if (!port.ok()) return port.status();
   ibv_context* context = OpenContext(*port, name);
-  if (context == nullptr) return absl::ResourceExhaustedError(absl::StrCat("open soft:", name, ": no descriptor is left"));
+  if (context == nullptr)
+    return absl::ResourceExhaustedError(
+        absl::StrCat("open soft:", name, ": no descriptor is left"));
   return std::unique_ptr<Hca>(new SoftHca(*std::move(port), context));
 }
 

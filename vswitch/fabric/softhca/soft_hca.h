@@ -12,10 +12,11 @@
 
 namespace eoib::softhca {
 
-// Registers port `name` through `link` and opens it. The Hca owns link, port and context; destroy the objects of its verbs
-// first. kAlreadyExists if another living process owns the port.
-absl::StatusOr<std::unique_ptr<Hca>> OpenSoftHca(std::unique_ptr<SubnetLink> link, const std::string& name,
-                                                 const SoftPort::Options& options = SoftPort::Options());
+// Registers port `name` through `link` and opens it. The Hca owns link, port and context; destroy
+// the objects of its verbs first. kAlreadyExists if another living process owns the port.
+absl::StatusOr<std::unique_ptr<Hca>> OpenSoftHca(
+    std::unique_ptr<SubnetLink> link, const std::string& name,
+    const SoftPort::Options& options = SoftPort::Options());
 
 // The port of an Hca that OpenSoftHca opened, for its counters. Null for any other Hca.
 SoftPort* SoftPortOf(const Hca& hca);

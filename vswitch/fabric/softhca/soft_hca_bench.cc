@@ -36,7 +36,8 @@ void PinTo(unsigned cpu) {
 // Posts batches; only the last send of each is signaled.
 class Sender {
  public:
-  Sender(SoftNode* node, const Destination& to, uint32_t length) : node_(node), ah_(node->MakeAh(to)) {
+  Sender(SoftNode* node, const Destination& to, uint32_t length)
+      : node_(node), ah_(node->MakeAh(to)) {
     for (int i = 0; i < kBatch; ++i) {
       sges_[i] = {reinterpret_cast<uintptr_t>(node->send_area()), length, node->mr()->lkey};
       requests_[i] = {};
@@ -69,7 +70,8 @@ uint64_t ReceiveBurst(SoftNode* node) {
   ibv_sge sges[kBatch];
   ibv_recv_wr requests[kBatch];
   for (int i = 0; i < got; ++i) {
-    sges[i] = {reinterpret_cast<uintptr_t>(node->buffer(completions[i].wr_id)), 4136, node->mr()->lkey};
+    sges[i] = {reinterpret_cast<uintptr_t>(node->buffer(completions[i].wr_id)), 4136,
+               node->mr()->lkey};
     requests[i] = {completions[i].wr_id, i + 1 < got ? &requests[i + 1] : nullptr, &sges[i], 1};
   }
   ibv_recv_wr* bad;
@@ -87,7 +89,8 @@ void Measure(bool files, uint32_t length, uint64_t window, double seconds) {
     PinTo(1);
     Sender sender(a.get(), b->GlobalAddress(), length);
     for (uint64_t sent = 0; !stop;) {
-      if (window != 0 && (sent + kBatch - taken.load(std::memory_order_relaxed)) * length > window) {
+      if (window != 0 &&
+          (sent + kBatch - taken.load(std::memory_order_relaxed)) * length > window) {
         std::this_thread::yield();
         continue;
       }
@@ -97,10 +100,13 @@ void Measure(bool files, uint32_t length, uint64_t window, double seconds) {
   });
   PinTo(0);
   const auto begin = std::chrono::steady_clock::now();
-  const auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
+  const auto elapsed = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
   const auto receive_until = [&](double end) {
     while (elapsed() < end) {
-      for (int i = 0; i < 100; ++i) taken.store(taken.load(std::memory_order_relaxed) + ReceiveBurst(b.get()));
+      for (int i = 0; i < 100; ++i)
+        taken.store(taken.load(std::memory_order_relaxed) + ReceiveBurst(b.get()));
     }
   };
   receive_until(0.2);
@@ -112,11 +118,13 @@ void Measure(bool files, uint32_t length, uint64_t window, double seconds) {
   stop = true;
   thread.join();
   const SoftPortCounters sent = a->counters();
-  std::printf("%-10s %-9s %4u bytes: %6.2f M/s received, %6.1f Gb/s; sent %.2f M/s, discarded %.0f %%, ring %llu KiB\n",
-              files ? "files" : "in process", window == 0 ? "flood" : "window", length, received / time / 1e6,
-              received * length * 8 / time / 1e9, sent.xmit_packets / (time + 0.2) / 1e6,
-              100.0 * sent.xmit_discards / sent.xmit_packets,
-              static_cast<unsigned long long>(a->port().rings().largest_outbound / 1024));
+  std::printf(
+      "%-10s %-9s %4u bytes: %6.2f M/s received, %6.1f Gb/s; sent %.2f M/s, discarded %.0f %%, "
+      "ring %llu KiB\n",
+      files ? "files" : "in process", window == 0 ? "flood" : "window", length,
+      received / time / 1e6, received * length * 8 / time / 1e9,
+      sent.xmit_packets / (time + 0.2) / 1e6, 100.0 * sent.xmit_discards / sent.xmit_packets,
+      static_cast<unsigned long long>(a->port().rings().largest_outbound / 1024));
 }
 
 }  // namespace
@@ -126,7 +134,8 @@ int main(int argc, char** argv) {
   const double seconds = argc > 1 ? std::atof(argv[1]) : 1.0;
   for (const bool files : {false, true}) {
     for (const uint64_t window : {384 * 1024, 0}) {
-      for (const uint32_t length : {64u, 1500u, 4096u}) eoib::softhca::Measure(files, length, window, seconds);
+      for (const uint32_t length : {64u, 1500u, 4096u})
+        eoib::softhca::Measure(files, length, window, seconds);
     }
   }
 }

@@ -25,7 +25,8 @@ TEST_F(SoftHcaTest, SendErrorsStopTheSendQueueUntilItIsBroughtBack) {
     SCOPED_TRACE(row.description);
     SoftNode a(Open("a")), b(Open("b"));
     ibv_ah* ah = a.MakeAh(b.Address());
-    ibv_sge sge = {reinterpret_cast<uintptr_t>(a.send_area()), row.length, a.mr()->lkey ^ row.key_change};
+    ibv_sge sge = {reinterpret_cast<uintptr_t>(a.send_area()), row.length,
+                   a.mr()->lkey ^ row.key_change};
     ibv_send_wr request{}, *bad;
     request.opcode = IBV_WR_SEND;
     request.sg_list = &sge;
@@ -53,7 +54,8 @@ TEST_F(SoftHcaTest, TheSendQueueIsFreedByPollingOnly) {
   EXPECT_EQ(a.Send(b.Address(), "x"), ENOMEM);
   EXPECT_EQ(a.PollSend().wr_id, 4u) << "the signaled one frees those before it";
   for (int i = 0; i < 4; ++i) EXPECT_EQ(a.Send(b.Address(), "x", 0), 0);
-  EXPECT_EQ(a.Send(b.Address(), "x", 0), ENOMEM) << "unsignaled ones alone fill it for ever, as on hardware";
+  EXPECT_EQ(a.Send(b.Address(), "x", 0), ENOMEM)
+      << "unsignaled ones alone fill it for ever, as on hardware";
 }
 
 TEST_F(SoftHcaTest, ReceivesAreFlushedInError) {
@@ -118,9 +120,12 @@ TEST_F(SoftHcaTest, VerbsRefuseInvalidArguments) {
   EXPECT_EQ(verbs.modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN), EINVAL) << "RESET to RTS";
   attr.qp_state = IBV_QPS_INIT;
   attr.port_num = 1;
-  EXPECT_EQ(verbs.modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PORT), EINVAL) << "without P_Key index and Q_Key";
+  EXPECT_EQ(verbs.modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PORT), EINVAL)
+      << "without P_Key index and Q_Key";
   attr.pkey_index = 99;
-  EXPECT_EQ(verbs.modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_QKEY), EINVAL)
+  EXPECT_EQ(
+      verbs.modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_QKEY),
+      EINVAL)
       << "no such index";
   EXPECT_EQ(a.PostReceive(0), ENOMEM) << "two are posted";
   EXPECT_EQ(verbs.dealloc_pd(a.pd()), EBUSY);
@@ -152,7 +157,8 @@ TEST_F(SoftHcaTest, AReplyFindsItsWay) {
   ASSERT_EQ(a.Send(b.GlobalAddress(), "ping"), 0);
   Received got = b.Receive();
   ibv_ah_attr attr;
-  ASSERT_EQ(b.verbs().init_ah_from_wc(b.hca().context(), 1, &got.wc, reinterpret_cast<ibv_grh*>(b.buffer(got.wc.wr_id)), &attr),
+  ASSERT_EQ(b.verbs().init_ah_from_wc(b.hca().context(), 1, &got.wc,
+                                      reinterpret_cast<ibv_grh*>(b.buffer(got.wc.wr_id)), &attr),
             0);
   EXPECT_EQ(attr.dlid, a.config().lid.value());
   EXPECT_EQ(attr.is_global, 1);

@@ -1,4 +1,5 @@
-// Software HCA: which datagrams are delivered, with which completion, and how the others are counted.
+// Software HCA: which datagrams are delivered, with which completion, and how the others are
+// counted.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -44,7 +45,8 @@ TEST_F(SoftHcaTest, ADatagramArrivesWithItsCompletion) {
   EXPECT_EQ(got.wc.wc_flags, static_cast<unsigned>(IBV_WC_GRH));
 
   GrhInfo grh;
-  ASSERT_EQ(ParseGrh({reinterpret_cast<const uint8_t*>(got.grh.data()), 40}, &grh), DropReason::kNone);
+  ASSERT_EQ(ParseGrh({reinterpret_cast<const uint8_t*>(got.grh.data()), 40}, &grh),
+            DropReason::kNone);
   EXPECT_EQ(grh.sgid, a.config().gid);
   EXPECT_EQ(grh.dgid, b.config().gid);
   EXPECT_EQ(grh.traffic_class, 0x12);
@@ -82,7 +84,8 @@ TEST_F(SoftHcaTest, ImmediateDataAndEmptyMessagesArrive) {
 
 TEST_F(SoftHcaTest, GathersAndScatters) {
   SoftNode a(Open("a")), b(Open("b"), {.post_receives = false});
-  // 16 pieces of 1 to 16 bytes, one of them empty, into buffers that divide the GRH and the payload.
+  // 16 pieces of 1 to 16 bytes, one of them empty, into buffers that divide the GRH and the
+  // payload.
   std::string expected;
   ibv_sge sges[16];
   uint8_t* at = a.send_area();
@@ -94,8 +97,10 @@ TEST_F(SoftHcaTest, GathersAndScatters) {
     at += length + 3;
   }
   const uintptr_t base = reinterpret_cast<uintptr_t>(b.buffer(0));
-  ibv_sge into[4] = {
-      {base, 10, b.mr()->lkey}, {base + 10, 50, b.mr()->lkey}, {base + 60, 0, 0}, {base + 60, 200, b.mr()->lkey}};
+  ibv_sge into[4] = {{base, 10, b.mr()->lkey},
+                     {base + 10, 50, b.mr()->lkey},
+                     {base + 60, 0, 0},
+                     {base + 60, 200, b.mr()->lkey}};
   ibv_recv_wr receive{}, *bad_receive;
   receive.sg_list = into;
   receive.num_sge = 4;
@@ -130,7 +135,8 @@ TEST_F(SoftHcaTest, InlineDataNeedsNoMemoryRegion) {
   a.verbs().destroy_ah(ah);
 }
 
-// One rule in each row: the change to a datagram that would arrive, and the counter that the receiver increments.
+// One rule in each row: the change to a datagram that would arrive, and the counter that the
+// receiver increments.
 TEST_F(SoftHcaTest, DeliveryRules) {
   struct Row {
     const char* description;
@@ -142,11 +148,16 @@ TEST_F(SoftHcaTest, DeliveryRules) {
   const Row kRows[] = {
       {"as it should be", nothing, 100, nullptr},
       {"as long as the MTU", nothing, 4096, nullptr},
-      {"with a GRH", [&](Destination* to) { to->dgid = Gid(); }, 100, &SoftPortCounters::rcv_bad_address},
-      {"the sender's own Q_Key by the high-order bit", [](Destination* to) { to->qkey = 0x8000'0000; }, 100, nullptr},
-      {"a wrong Q_Key", [](Destination* to) { to->qkey = 0x1235; }, 100, &SoftPortCounters::rcv_qkey_violations},
-      {"no such queue pair", [](Destination* to) { to->qpn = Qpn(2); }, 100, &SoftPortCounters::rcv_no_qp},
-      {"QPN 0xffffff to a unicast LID", [](Destination* to) { to->qpn = Qpn(0xffffff); }, 100, &SoftPortCounters::rcv_no_qp},
+      {"with a GRH", [&](Destination* to) { to->dgid = Gid(); }, 100,
+       &SoftPortCounters::rcv_bad_address},
+      {"the sender's own Q_Key by the high-order bit",
+       [](Destination* to) { to->qkey = 0x8000'0000; }, 100, nullptr},
+      {"a wrong Q_Key", [](Destination* to) { to->qkey = 0x1235; }, 100,
+       &SoftPortCounters::rcv_qkey_violations},
+      {"no such queue pair", [](Destination* to) { to->qpn = Qpn(2); }, 100,
+       &SoftPortCounters::rcv_no_qp},
+      {"QPN 0xffffff to a unicast LID", [](Destination* to) { to->qpn = Qpn(0xffffff); }, 100,
+       &SoftPortCounters::rcv_no_qp},
   };
   SoftNode a(Open("a"));
   for (const Row& row : kRows) {
@@ -202,7 +213,9 @@ TEST_F(SoftHcaTest, AQueuePairReceivesFromRtrOn) {
   attr.qp_state = IBV_QPS_INIT;
   attr.port_num = 1;
   attr.qkey = 0x1234;
-  ASSERT_EQ(b.verbs().modify_qp(b.qp(), &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY), 0);
+  ASSERT_EQ(b.verbs().modify_qp(b.qp(), &attr,
+                                IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY),
+            0);
   ASSERT_EQ(b.PostReceive(0), 0);
   ASSERT_EQ(a.Send(b.Address(), "init"), 0);
   EXPECT_TRUE(b.Counts(&SoftPortCounters::rcv_no_qp, 1));
@@ -223,8 +236,10 @@ TEST_F(SoftHcaTest, PartitionsAndMembership) {
     bool delivered;
   };
   constexpr Row kRows[] = {
-      {"full to limited", "full", "limited", 1, 1, true},       {"limited to full", "limited", "full", 1, 1, true},
-      {"limited to limited", "a", "limited", 1, 1, false},      {"from another partition", "full", "limited", 0, 1, false},
+      {"full to limited", "full", "limited", 1, 1, true},
+      {"limited to full", "limited", "full", 1, 1, true},
+      {"limited to limited", "a", "limited", 1, 1, false},
+      {"from another partition", "full", "limited", 0, 1, false},
       {"to another partition", "full", "limited", 1, 0, false},
   };
   for (const Row& row : kRows) {
@@ -295,7 +310,8 @@ TEST_F(SoftHcaTest, MulticastReachesEveryAttachedQueuePairOfEveryMember) {
   const Received got = a.Receive();
   EXPECT_EQ(got.payload, "from outside");
   GrhInfo grh;
-  ASSERT_EQ(ParseGrh({reinterpret_cast<const uint8_t*>(got.grh.data()), 40}, &grh), DropReason::kNone);
+  ASSERT_EQ(ParseGrh({reinterpret_cast<const uint8_t*>(got.grh.data()), 40}, &grh),
+            DropReason::kNone);
   EXPECT_EQ(grh.dgid, kMgid);
   EXPECT_EQ(grh.sgid, c.config().gid);
   EXPECT_EQ(c.counters().rcv_packets, 0u);
@@ -327,7 +343,8 @@ TEST_F(SoftHcaTest, ASendOnlyNonMemberReachesTheMembersAndReceivesNothing) {
   const Mlid mlid = member.Join(kMgid);
   EXPECT_EQ(other.Join(kMgid), mlid);
   EXPECT_EQ(JoinAs(&sender, kSendOnlyNonMember), mlid);
-  for (SoftNode* node : {&member, &other, &sender}) ASSERT_EQ(node->Attach(node->qp(), kMgid, mlid), 0);
+  for (SoftNode* node : {&member, &other, &sender})
+    ASSERT_EQ(node->Attach(node->qp(), kMgid, mlid), 0);
   const Destination group = {mlid.value(), Qpn(Qpn::kMulticast), 0x1234, kMgid};
   ASSERT_EQ(sender.Send(group, "to members"), 0);
   EXPECT_EQ(member.Receive().payload, "to members");
@@ -358,16 +375,23 @@ TEST_F(SoftHcaTest, MulticastRules) {
       {"a GID to which no queue pair is attached",
        {mlid.value(), Qpn(0xffffff), 0x1234, kOtherMgid},
        &SoftPortCounters::rcv_no_qp},
-      {"without a GRH", {mlid.value(), Qpn(0xffffff), 0x1234, absl::nullopt}, &SoftPortCounters::rcv_bad_address},
-      {"to the number of a queue pair", {mlid.value(), b.qpn(), 0x1234, kMgid}, &SoftPortCounters::rcv_bad_address},
-      {"with a wrong Q_Key", {mlid.value(), Qpn(0xffffff), 0x9999, kMgid}, &SoftPortCounters::rcv_qkey_violations},
+      {"without a GRH",
+       {mlid.value(), Qpn(0xffffff), 0x1234, absl::nullopt},
+       &SoftPortCounters::rcv_bad_address},
+      {"to the number of a queue pair",
+       {mlid.value(), b.qpn(), 0x1234, kMgid},
+       &SoftPortCounters::rcv_bad_address},
+      {"with a wrong Q_Key",
+       {mlid.value(), Qpn(0xffffff), 0x9999, kMgid},
+       &SoftPortCounters::rcv_qkey_violations},
   };
   uint64_t bad_address = 0;
   for (const Row& row : kRows) {
     SCOPED_TRACE(row.description);
     ASSERT_EQ(a.Send(row.to, "x"), 0);
     bad_address += row.drop == &SoftPortCounters::rcv_bad_address ? 1 : 0;
-    EXPECT_TRUE(b.Counts(row.drop, row.drop == &SoftPortCounters::rcv_bad_address ? bad_address : 1));
+    EXPECT_TRUE(
+        b.Counts(row.drop, row.drop == &SoftPortCounters::rcv_bad_address ? bad_address : 1));
   }
   EXPECT_EQ(b.Detach(b.qp(), kMgid), 0);
   EXPECT_EQ(b.Detach(b.qp(), kMgid), EINVAL) << "not attached";

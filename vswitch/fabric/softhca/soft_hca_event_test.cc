@@ -47,7 +47,8 @@ TEST_F(SoftHcaTest, OnlySolicitedWakes) {
   ASSERT_EQ(a.Send(b.Address(), "plain"), 0);
   EXPECT_EQ(TakeEvent(&b), EAGAIN);
   ASSERT_EQ(a.Send(b.Address(), "solicited", IBV_SEND_SIGNALED | IBV_SEND_SOLICITED), 0);
-  EXPECT_TRUE(IsReadable(b.channel()->fd, 10'000)) << "a drop or a plain one in between does not use up the doorbell";
+  EXPECT_TRUE(IsReadable(b.channel()->fd, 10'000))
+      << "a drop or a plain one in between does not use up the doorbell";
   EXPECT_EQ(TakeEvent(&b), 0);
   EXPECT_EQ(b.Receive().payload, "plain");
   EXPECT_EQ(b.Receive().payload, "solicited");
@@ -69,7 +70,8 @@ TEST_F(SoftHcaTest, ADroppedDatagramDoesNotUseUpTheEvent) {
   EXPECT_EQ(TakeEvent(&b), 0);
 }
 
-// Two queue pairs of a port with a channel each: the one that takes the records wakes the other for its share.
+// Two queue pairs of a port with a channel each: the one that takes the records wakes the other for
+// its share.
 TEST_F(SoftHcaTest, EachChannelHearsOfItsOwn) {
   SoftNode a(Open("a"));
   std::unique_ptr<Hca> hca = Open("b");
@@ -108,7 +110,8 @@ TEST_F(SoftHcaTest, EachChannelHearsOfItsOwn) {
   EXPECT_EQ(verbs.destroy_comp_channel(channel), 0);
 }
 
-// The datagrams of a busy queue pair wait in the ring until it has receives again, however often another queue is polled.
+// The datagrams of a busy queue pair wait in the ring until it has receives again, however often
+// another queue is polled.
 TEST_F(SoftHcaTest, PollingAnIdleQueueDoesNotRunABusyOneOutOfReceives) {
   SoftNode a(Open("a"), {.sends = 512}), b(Open("b"), {.receives = 64});
   ibv_cq* idle = b.verbs().create_cq(b.hca().context(), 8, nullptr, nullptr, 0);
@@ -126,7 +129,8 @@ TEST_F(SoftHcaTest, PollingAnIdleQueueDoesNotRunABusyOneOutOfReceives) {
   for (int turn = 0; turn < kDatagrams && received < kDatagrams; ++turn) {
     EXPECT_EQ(ibv_poll_cq(idle, 64, completions), 0);
     const int got = ibv_poll_cq(b.receive_cq(), 64, completions);
-    for (int i = 0; i < got; ++i) ASSERT_EQ(b.PostReceive(static_cast<uint32_t>(completions[i].wr_id)), 0);
+    for (int i = 0; i < got; ++i)
+      ASSERT_EQ(b.PostReceive(static_cast<uint32_t>(completions[i].wr_id)), 0);
     received += got;
   }
   EXPECT_EQ(received, kDatagrams);
@@ -158,7 +162,8 @@ TEST_F(SoftHcaTest, AskingAnIdleChannelDoesNotRunABusyQueueOutOfReceives) {
     void* context;
     EXPECT_NE(b.verbs().get_cq_event(channel, &ready, &context), 0);
     const int got = ibv_poll_cq(b.receive_cq(), 128, completions);
-    for (int i = 0; i < got; ++i) ASSERT_EQ(b.PostReceive(static_cast<uint32_t>(completions[i].wr_id)), 0);
+    for (int i = 0; i < got; ++i)
+      ASSERT_EQ(b.PostReceive(static_cast<uint32_t>(completions[i].wr_id)), 0);
     received += got;
   }
   EXPECT_EQ(received, kDatagrams);
@@ -195,7 +200,8 @@ TEST_F(SoftHcaTest, NoWakeUpIsLost) {
   for (int i = 0; i < kMessages; ++i) {
     ASSERT_EQ(a.Send(b.Address(), std::to_string(i)), 0);
     a.PollSend();
-    // Waiting now and then makes the receiver sleep; otherwise it lags behind and finds some records at once.
+    // Waiting now and then makes the receiver sleep; otherwise it lags behind and finds some
+    // records at once.
     if (i % 3 == 0) continue;
     ASSERT_TRUE(Eventually([&] { return b.counters().rcv_delivered >= static_cast<uint64_t>(i); }));
   }

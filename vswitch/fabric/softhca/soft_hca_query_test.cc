@@ -36,14 +36,17 @@ TEST_F(SoftHcaTest, QueriesShowWhatTheSubnetConfigured) {
 
   // Through the inline verbs, which read the context.
   ibv_port_attr port;
-  ASSERT_EQ(verbs_get_ctx_op(a.hca().context(), query_port)->query_port(a.hca().context(), 1, &port, sizeof(port)), 0);
+  ASSERT_EQ(verbs_get_ctx_op(a.hca().context(), query_port)
+                ->query_port(a.hca().context(), 1, &port, sizeof(port)),
+            0);
   EXPECT_EQ(port.lid, config.lid.value());
   ibv_device_attr_ex device;
   ASSERT_EQ(verbs_get_ctx_op(a.hca().context(), query_device_ex)
                 ->query_device_ex(a.hca().context(), nullptr, &device, sizeof(device)),
             0);
   EXPECT_EQ(be64toh(device.orig_attr.node_guid), config.node_guid.value());
-  EXPECT_EQ(verbs_get_ctx_op(a.hca().context(), create_qp_ex), nullptr) << "a missing verb is null, which gives EOPNOTSUPP";
+  EXPECT_EQ(verbs_get_ctx_op(a.hca().context(), create_qp_ex), nullptr)
+      << "a missing verb is null, which gives EOPNOTSUPP";
 
   ibv_qp_attr attr;
   ibv_qp_init_attr init;
@@ -103,7 +106,8 @@ TEST_F(SoftHcaTest, ChangesOfThePortAreEvents) {
       {"link down", [&] { return subnet_.SetLink("a", false); }, IBV_EVENT_PORT_ERR},
       {"link up", [&] { return subnet_.SetLink("a", true); }, IBV_EVENT_PORT_ACTIVE},
       {"LID", [&] { return subnet_.SetLid("a", Lid(77)); }, IBV_EVENT_LID_CHANGE},
-      {"P_Keys", [&] { return subnet_.RemoveFromPartition(PKey(0x8001), "a"); }, IBV_EVENT_PKEY_CHANGE},
+      {"P_Keys", [&] { return subnet_.RemoveFromPartition(PKey(0x8001), "a"); },
+       IBV_EVENT_PKEY_CHANGE},
       {"SM", [&] { return subnet_.MoveSm(Lid(99)); }, IBV_EVENT_SM_CHANGE},
       {"reregister", [&] { return subnet_.Reregister("a"); }, IBV_EVENT_CLIENT_REREGISTER},
   };
@@ -148,7 +152,8 @@ TEST_F(SoftHcaTest, ACaptureHasThePacketsOfBothDirections) {
     const DropReason parsed = ParseUdPacket(packets[i].bytes, &view);
     if (sources[i] == nullptr) {
       EXPECT_EQ(parsed, DropReason::kNoGrh);
-      EXPECT_EQ(packets[i].bytes.size(), 8 + 12 + 8 + 6 + 2 + 4 + 2u) << "LRH, BTH, DETH, payload, pad, ICRC, VCRC";
+      EXPECT_EQ(packets[i].bytes.size(), 8 + 12 + 8 + 6 + 2 + 4 + 2u)
+          << "LRH, BTH, DETH, payload, pad, ICRC, VCRC";
       continue;
     }
     ASSERT_EQ(parsed, DropReason::kNone) << "headers, lengths and CRCs are right";

@@ -27,7 +27,8 @@ full = ["full"]
 limited = ["a", "limited"]
 )";
 
-inline const Gid kOtherMgid = Gid::FromPrefixAndGuid(0xff12'e01b'ffff'0100, Guid(0x5e00'0001'0000'0000));
+inline const Gid kOtherMgid =
+    Gid::FromPrefixAndGuid(0xff12'e01b'ffff'0100, Guid(0x5e00'0001'0000'0000));
 
 inline bool IsReadable(int fd, int milliseconds = 0) {
   pollfd ready = {fd, POLLIN, 0};

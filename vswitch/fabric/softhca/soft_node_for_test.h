@@ -1,4 +1,5 @@
-// SoftNode: a program with one UD queue pair on a port of the software fabric, for tests: raw verbs without an endpoint.
+// SoftNode: a program with one UD queue pair on a port of the software fabric, for tests: raw verbs
+// without an endpoint.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SOFT_NODE_FOR_TEST_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SOFT_NODE_FOR_TEST_H_
 
@@ -38,11 +39,14 @@ bool Eventually(Step step) {
 class DescriptorLink final : public SubnetLink {
  public:
   explicit DescriptorLink(std::unique_ptr<SubnetLink> link) : link_(std::move(link)) {}
-  absl::Status Register(const std::string& name, const PortResources& resources, PortUse use, PortSink* sink) override {
+  absl::Status Register(const std::string& name, const PortResources& resources, PortUse use,
+                        PortSink* sink) override {
     return link_->Register(name, resources, use, sink);
   }
   void Unregister() override { link_->Unregister(); }
-  absl::Status SendMadTo(Lid destination, const Mad& mad) override { return link_->SendMadTo(destination, mad); }
+  absl::Status SendMadTo(Lid destination, const Mad& mad) override {
+    return link_->SendMadTo(destination, mad);
+  }
   absl::Status OpenRing(uint64_t request, Lid destination, RingEnd end) override {
     return link_->OpenRing(request, destination, std::move(end));
   }
@@ -75,7 +79,8 @@ struct Destination {
 
 class SoftNode {
  public:
-  explicit SoftNode(std::unique_ptr<Hca> hca, NodeOptions options = {}) : hca_(std::move(hca)), options_(options) {
+  explicit SoftNode(std::unique_ptr<Hca> hca, NodeOptions options = {})
+      : hca_(std::move(hca)), options_(options) {
     channel_ = verbs().create_comp_channel(hca_->context());
     pd_ = verbs().alloc_pd(hca_->context());
     const auto depth = static_cast<int>(options.receives + options.sends);
@@ -89,7 +94,8 @@ class SoftNode {
     }
   }
   ~SoftNode() {
-    while (!attached_.empty()) EXPECT_EQ(Detach(attached_.back().first, attached_.back().second), 0);
+    while (!attached_.empty())
+      EXPECT_EQ(Detach(attached_.back().first, attached_.back().second), 0);
     for (ibv_qp* qp : qps_) EXPECT_EQ(verbs().destroy_qp(qp), 0);
     EXPECT_EQ(verbs().dereg_mr(mr_), 0);
     EXPECT_EQ(verbs().destroy_cq(receive_cq_), 0);
@@ -130,7 +136,10 @@ class SoftNode {
     attr.port_num = 1;
     attr.pkey_index = options_.pkey_index;
     attr.qkey = options_.qkey;
-    if (int e = verbs().modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY); e != 0) return e;
+    if (int e = verbs().modify_qp(qp, &attr,
+                                  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
+        e != 0)
+      return e;
     attr.qp_state = IBV_QPS_RTR;
     if (int e = verbs().modify_qp(qp, &attr, IBV_QP_STATE); e != 0) return e;
     attr.qp_state = IBV_QPS_RTS;
@@ -170,10 +179,12 @@ class SoftNode {
   int Send(const Destination& to, const std::string& payload, unsigned flags = IBV_SEND_SIGNALED) {
     return Send(qp_, to, payload, flags);
   }
-  int Send(ibv_qp* qp, const Destination& to, const std::string& payload, unsigned flags = IBV_SEND_SIGNALED) {
+  int Send(ibv_qp* qp, const Destination& to, const std::string& payload,
+           unsigned flags = IBV_SEND_SIGNALED) {
     EXPECT_LE(payload.size(), kSendArea);
     std::memcpy(send_area(), payload.data(), payload.size());
-    ibv_sge sge = {reinterpret_cast<uintptr_t>(send_area()), static_cast<uint32_t>(payload.size()), mr_->lkey};
+    ibv_sge sge = {reinterpret_cast<uintptr_t>(send_area()), static_cast<uint32_t>(payload.size()),
+                   mr_->lkey};
     ibv_ah* ah = MakeAh(to);
     ibv_send_wr request{};
     request.wr_id = ++sent_;
@@ -228,7 +239,8 @@ class SoftNode {
   int Attach(ibv_qp* qp, const Gid& mgid, Mlid mlid = Mlid()) {
     ibv_gid gid;
     mgid.ToWire(gid.raw);
-    if (std::find(attached_.begin(), attached_.end(), std::make_pair(qp, mgid)) == attached_.end()) {
+    if (std::find(attached_.begin(), attached_.end(), std::make_pair(qp, mgid)) ==
+        attached_.end()) {
       attached_.emplace_back(qp, mgid);
     }
     return verbs().attach_mcast(qp, &gid, mlid.value());
@@ -236,7 +248,8 @@ class SoftNode {
   int Detach(ibv_qp* qp, const Gid& mgid) {
     ibv_gid gid;
     mgid.ToWire(gid.raw);
-    attached_.erase(std::remove(attached_.begin(), attached_.end(), std::make_pair(qp, mgid)), attached_.end());
+    attached_.erase(std::remove(attached_.begin(), attached_.end(), std::make_pair(qp, mgid)),
+                    attached_.end());
     return verbs().detach_mcast(qp, &gid, 0);
   }
 
@@ -253,8 +266,8 @@ class SoftNode {
     header.method = MadMethod::kSet;
     header.attribute = SaAttribute::kMcMemberRecord;
     header.tid = ++sent_;
-    header.component_mask = mcm::kMgid | mcm::kPortGid | mcm::kQKey | mcm::kPKey | mcm::kJoinState | mcm::kSl |
-                            mcm::kFlowLabel | mcm::kTrafficClass;
+    header.component_mask = mcm::kMgid | mcm::kPortGid | mcm::kQKey | mcm::kPKey | mcm::kJoinState |
+                            mcm::kSl | mcm::kFlowLabel | mcm::kTrafficClass;
     EncodeSaHeader(header, &mad);
     EncodeMcMemberRecord(record, SaRecord(&mad));
     EXPECT_TRUE(hca_->mads()->Send(mad).ok());
@@ -265,8 +278,12 @@ class SoftNode {
   }
 
   // The address of this node's queue pair.
-  Destination Address() const { return {config().lid.value(), qpn(), options_.qkey, absl::nullopt}; }
-  Destination GlobalAddress() const { return {config().lid.value(), qpn(), options_.qkey, config().gid}; }
+  Destination Address() const {
+    return {config().lid.value(), qpn(), options_.qkey, absl::nullopt};
+  }
+  Destination GlobalAddress() const {
+    return {config().lid.value(), qpn(), options_.qkey, config().gid};
+  }
 
  private:
   static constexpr size_t kSendArea = 8192;

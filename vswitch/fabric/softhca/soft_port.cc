@@ -31,7 +31,8 @@ SoftPort::SoftPort(std::unique_ptr<SubnetLink> link, std::string name, const Opt
       maintainer_(&mutex_, &path_, link_.get(), &fds_, clock_, options.outbound.idle_close),
       management_(&mutex_, &path_, &events_, &fds_) {}
 
-absl::StatusOr<std::shared_ptr<SoftPort>> SoftPort::Open(std::unique_ptr<SubnetLink> link, const std::string& name,
+absl::StatusOr<std::shared_ptr<SoftPort>> SoftPort::Open(std::unique_ptr<SubnetLink> link,
+                                                         const std::string& name,
                                                          const Options& options) {
   std::shared_ptr<SoftPort> port(new SoftPort(std::move(link), name, options));
   if (absl::Status status = port->Register(); !status.ok()) return status;
@@ -50,9 +51,11 @@ absl::Status SoftPort::Register() {
   }
   const PortResources resources = {fds_.doorbell->get(), *counters};
   const PortUse use = options_.query_only ? PortUse::kQuery : PortUse::kOwn;
-  if (absl::Status status = link_->Register(name_, resources, use, &management_); !status.ok()) return status;
+  if (absl::Status status = link_->Register(name_, resources, use, &management_); !status.ok())
+    return status;
   if (!management_.AwaitConfig(options_.patience)) {
-    return absl::DeadlineExceededError(absl::StrCat("open port ", name_, ": the subnet does not configure it"));
+    return absl::DeadlineExceededError(
+        absl::StrCat("open port ", name_, ": the subnet does not configure it"));
   }
   if (!options_.query_only) maintainer_.Start();
   return absl::OkStatus();
@@ -61,7 +64,9 @@ absl::Status SoftPort::Register() {
 SoftPort::~SoftPort() {
   {
     absl::MutexLock lock(&mutex_);
-    const auto all_left = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return path_.outbound().parked() == 0; };
+    const auto all_left = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      return path_.outbound().parked() == 0;
+    };
     mutex_.AwaitWithTimeout(absl::Condition(&all_left), options_.linger);
   }
   maintainer_.Stop();
@@ -130,8 +135,8 @@ void SoftPort::RemoveContext(SoftContext* context) {
   events_.RemoveContext(context);
 }
 
-// The eventfd counts events one by one, and blocks if its reader made it blocking. RemoveQp may take an event back between
-// the read and the lock.
+// The eventfd counts events one by one, and blocks if its reader made it blocking. RemoveQp may
+// take an event back between the read and the lock.
 int SoftPort::GetAsyncEvent(SoftContext* context, ibv_async_event* event) {
   for (;;) {
     uint64_t one;

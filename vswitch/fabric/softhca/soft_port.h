@@ -1,8 +1,8 @@
 // SoftPort: one port of the software HCA, as the verbs see it.
 //
-// Any thread may call all public members. One mutex guards the parts of the port. It is never held across a call to the
-// SubnetLink or to another port, so ports that send to each other cannot deadlock. The last reference must not be dropped by
-// the link's thread or the background thread.
+// Any thread may call all public members. One mutex guards the parts of the port. It is never held
+// across a call to the SubnetLink or to another port, so ports that send to each other cannot
+// deadlock. The last reference must not be dropped by the link's thread or the background thread.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SOFT_PORT_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SOFT_PORT_H_
 
@@ -43,14 +43,18 @@ class SoftPort {
     bool query_only = false;
     // How long Open waits for the first configuration.
     absl::Duration patience = absl::Seconds(10);
-    // After so many empty polls in a row, each further one yields the processor: the sender may need it. 0: never.
+    // After this number of empty polls in a row, each further one yields the processor: the sender
+    // may need it. 0: never.
     uint32_t polls_before_yield = 0;
-    // How long the destructor waits for parked messages to leave: a program may end right after its last completion.
+    // How long the destructor waits for parked messages to leave: a program may end right after its
+    // last completion.
     absl::Duration linger = absl::ZeroDuration();
   };
 
-  // Registers port `name` and returns once it is configured. kAlreadyExists if another living process owns it.
-  static absl::StatusOr<std::shared_ptr<SoftPort>> Open(std::unique_ptr<SubnetLink> link, const std::string& name,
+  // Registers port `name` and returns once it is configured. kAlreadyExists if another living
+  // process owns it.
+  static absl::StatusOr<std::shared_ptr<SoftPort>> Open(std::unique_ptr<SubnetLink> link,
+                                                        const std::string& name,
                                                         const Options& options);
   // Unregisters the port. Its contexts must be closed and its objects destroyed.
   ~SoftPort();

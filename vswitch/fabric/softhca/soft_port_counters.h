@@ -1,5 +1,5 @@
-// The counters of a port of the software HCA. One list defines the members, their names, their part in conservation and their
-// help texts.
+// The counters of a port of the software HCA. One list defines the members, their names, their part
+// in conservation and their help texts.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SOFT_PORT_COUNTERS_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SOFT_PORT_COUNTERS_H_
 
@@ -17,46 +17,60 @@ enum class Part {
   kDroppedBehind,  // copies that a receiver drops after taking them out of a ring
 };
 
-// X(member, part, help). The names are those of the InfiniBand port counters where there is one (IBA 1.4 §16.1.3.5).
-#define EOIB_PORT_COUNTERS(X)                                                                                               \
-  X(xmit_packets, kNone, "datagrams sent; a multicast counts once")                                                         \
-  X(xmit_bytes, kNone, "bytes of payload of sent datagrams")                                                                \
-  X(xmit_multicast_packets, kNone, "datagrams sent to a group")                                                             \
-  X(xmit_copies, kNone, "copies of posted datagrams: a multicast counts once for each member port, at least once")          \
-  X(xmit_sent, kNone, "copies put into a ring")                                                                             \
-  X(xmit_discards, kDroppedBefore, "copies not sent: no credit for the head-of-queue lifetime, link down")                  \
-  X(xmit_unreachable, kDroppedBefore, "copies not sent: no port at that LID, or no ring to it")                             \
-  X(xmit_no_group, kDroppedBefore, "copies not sent: no port receives datagrams to that MLID")                              \
-  X(xmit_pkey_errors, kDroppedBefore, "datagrams not sent: the QP's P_Key index holds no valid P_Key")                      \
-  X(xmit_lost, kNone, "copies sent, but not taken out of their ring: its receiver ended, or it closed the ring")            \
-  X(rcv_taken, kNone, "copies taken out of a ring")                                                                         \
-  X(rcv_packets, kNone, "datagrams received, including each copy of a loopback")                                            \
-  X(rcv_bytes, kNone, "bytes of payload of received datagrams")                                                             \
-  X(rcv_multicast_packets, kNone, "datagrams received through a group")                                                     \
-  X(rcv_replicated, kMade, "copies of a received multicast for the second QP attached, and each after it")                  \
-  X(rcv_delivered, kDelivered, "receives completed")                                                                        \
-  X(rcv_no_receive, kDroppedBehind, "not delivered: no receive posted, or no room in the completion queue")                 \
-  X(rcv_too_long, kDroppedBehind, "not delivered: longer than the posted receive, or than the MTU")                         \
-  X(rcv_bad_memory, kDroppedBehind, "not delivered: the posted receive is not in a region that may be written")             \
-  X(rcv_pkey_violations, kDroppedBehind, "not delivered: no matching P_Key, or one its source does not have")               \
-  X(rcv_qkey_violations, kDroppedBehind, "not delivered: wrong Q_Key")                                                      \
-  X(rcv_no_qp, kDroppedBehind, "not delivered: no such QP in a state to receive, or none attached to the group")            \
-  X(rcv_bad_address, kDroppedBehind, "not delivered: source QPN outside of its port's range, DLID or DGID not this port's") \
-  X(rcv_link_down, kDroppedBehind, "not delivered: the link is down")                                                       \
-  X(rcv_ring_closed, kDroppedBehind, "not received: left in a ring that was closed, by a port that has ended")              \
-  X(rcv_simulated_losses, kDroppedBehind, "not received: a simulated loss")                                                 \
-  X(rcv_simulated_duplicates, kMade, "copies of simulated duplicates")                                                      \
-  X(rcv_simulated_reorders, kNone, "received behind their successor: simulated reordering")                                 \
-  X(rcv_simulated_delays, kNone, "received later: simulated delay")                                                         \
-  X(rcv_simulated_overflows, kDroppedBehind, "not received: no room to delay them")                                         \
-  X(corrupt_rings, kNone, "rings closed because the other end broke their rules")                                           \
-  X(capture_drops, kNone, "packets that a capture missed")                                                                  \
-  X(ring_failures, kNone, "rings not made or not taken: no descriptor left (raise LimitNOFILE), or no memory")              \
-  X(xmit_data, kNone, "sent words of four bytes, from the LRH to the ICRC")                                                 \
-  X(rcv_data, kNone, "received words of four bytes, from the LRH to the ICRC")                                              \
-  X(ring_sent, kNone, "copies of xmit_sent in rings to other ports that the running subnet made")                           \
-  X(ring_taken, kNone, "copies of rcv_taken from such rings")                                                               \
-  X(ring_lost, kNone, "copies of xmit_lost in such rings")                                                                  \
+// X(member, part, help). The names are those of the InfiniBand port counters where there is one
+// (IBA 1.4 §16.1.3.5).
+#define EOIB_PORT_COUNTERS(X)                                                                     \
+  X(xmit_packets, kNone, "datagrams sent; a multicast counts once")                               \
+  X(xmit_bytes, kNone, "bytes of payload of sent datagrams")                                      \
+  X(xmit_multicast_packets, kNone, "datagrams sent to a group")                                   \
+  X(xmit_copies, kNone,                                                                           \
+    "copies of posted datagrams: a multicast counts once for each member port, at least once")    \
+  X(xmit_sent, kNone, "copies put into a ring")                                                   \
+  X(xmit_discards, kDroppedBefore,                                                                \
+    "copies not sent: no credit for the head-of-queue lifetime, link down")                       \
+  X(xmit_unreachable, kDroppedBefore, "copies not sent: no port at that LID, or no ring to it")   \
+  X(xmit_no_group, kDroppedBefore, "copies not sent: no port receives datagrams to that MLID")    \
+  X(xmit_pkey_errors, kDroppedBefore,                                                             \
+    "datagrams not sent: the QP's P_Key index holds no valid P_Key")                              \
+  X(xmit_lost, kNone,                                                                             \
+    "copies sent, but not taken out of their ring: its receiver ended, or it closed the ring")    \
+  X(rcv_taken, kNone, "copies taken out of a ring")                                               \
+  X(rcv_packets, kNone, "datagrams received, including each copy of a loopback")                  \
+  X(rcv_bytes, kNone, "bytes of payload of received datagrams")                                   \
+  X(rcv_multicast_packets, kNone, "datagrams received through a group")                           \
+  X(rcv_replicated, kMade,                                                                        \
+    "copies of a received multicast for the second QP attached, and each after it")               \
+  X(rcv_delivered, kDelivered, "receives completed")                                              \
+  X(rcv_no_receive, kDroppedBehind,                                                               \
+    "not delivered: no receive posted, or no room in the completion queue")                       \
+  X(rcv_too_long, kDroppedBehind,                                                                 \
+    "not delivered: longer than the posted receive, or than the MTU")                             \
+  X(rcv_bad_memory, kDroppedBehind,                                                               \
+    "not delivered: the posted receive is not in a region that may be written")                   \
+  X(rcv_pkey_violations, kDroppedBehind,                                                          \
+    "not delivered: no matching P_Key, or one its source does not have")                          \
+  X(rcv_qkey_violations, kDroppedBehind, "not delivered: wrong Q_Key")                            \
+  X(rcv_no_qp, kDroppedBehind,                                                                    \
+    "not delivered: no such QP in a state to receive, or none attached to the group")             \
+  X(rcv_bad_address, kDroppedBehind,                                                              \
+    "not delivered: source QPN outside of its port's range, DLID or DGID not this port's")        \
+  X(rcv_link_down, kDroppedBehind, "not delivered: the link is down")                             \
+  X(rcv_ring_closed, kDroppedBehind,                                                              \
+    "not received: left in a ring that was closed, by a port that has ended")                     \
+  X(rcv_simulated_losses, kDroppedBehind, "not received: a simulated loss")                       \
+  X(rcv_simulated_duplicates, kMade, "copies of simulated duplicates")                            \
+  X(rcv_simulated_reorders, kNone, "received behind their successor: simulated reordering")       \
+  X(rcv_simulated_delays, kNone, "received later: simulated delay")                               \
+  X(rcv_simulated_overflows, kDroppedBehind, "not received: no room to delay them")               \
+  X(corrupt_rings, kNone, "rings closed because the other end broke their rules")                 \
+  X(capture_drops, kNone, "packets that a capture missed")                                        \
+  X(ring_failures, kNone,                                                                         \
+    "rings not made or not taken: no descriptor left (raise LimitNOFILE), or no memory")          \
+  X(xmit_data, kNone, "sent words of four bytes, from the LRH to the ICRC")                       \
+  X(rcv_data, kNone, "received words of four bytes, from the LRH to the ICRC")                    \
+  X(ring_sent, kNone, "copies of xmit_sent in rings to other ports that the running subnet made") \
+  X(ring_taken, kNone, "copies of rcv_taken from such rings")                                     \
+  X(ring_lost, kNone, "copies of xmit_lost in such rings")                                        \
   X(loopback_queued, kGauge, "copies in the port's ring to itself now")
 
 struct SoftPortCounters {
@@ -68,8 +82,8 @@ struct SoftPortCounters {
   // 1 once the port has shut down properly: everything is counted.
   uint64_t ended = 0;
 
-  // A ring was made by subnet `subnet`. A restarted subnet starts the three counters again, because it does not know the
-  // counts of processes that ended before the restart.
+  // A ring was made by subnet `subnet`. A restarted subnet starts the three counters again, because
+  // it does not know the counts of processes that ended before the restart.
   void OnRingOf(uint64_t subnet) {
     if (subnet == ring_subnet) return;
     ring_subnet = subnet;
@@ -83,10 +97,13 @@ struct SoftPortCounters {
     return sum;
   }
   // Copies that the port has still to send.
-  int64_t Sending() const { return static_cast<int64_t>(xmit_copies - xmit_sent - Sum(Part::kDroppedBefore)); }
+  int64_t Sending() const {
+    return static_cast<int64_t>(xmit_copies - xmit_sent - Sum(Part::kDroppedBefore));
+  }
   // Copies that the port has taken or made, and neither delivered nor dropped yet.
   int64_t Receiving() const {
-    return static_cast<int64_t>(rcv_taken + Sum(Part::kMade) - Sum(Part::kDelivered) - Sum(Part::kDroppedBehind));
+    return static_cast<int64_t>(rcv_taken + Sum(Part::kMade) - Sum(Part::kDelivered) -
+                                Sum(Part::kDroppedBehind));
   }
 };
 

@@ -74,7 +74,8 @@ TEST_P(CreditTest, ABurstOfASendQueueToASlowReceiverLosesNothing) {
   EXPECT_LE(a->port().rings().largest_outbound, 1024u * 1024);
 }
 
-TEST_P(CreditTest, AStoppedDestinationHoldsCompletionsForOneLifetimeThenCostsNothingUntilItsRingHasRoom) {
+TEST_P(CreditTest,
+       AStoppedDestinationHoldsCompletionsForOneLifetimeThenCostsNothingUntilItsRingHasRoom) {
   auto a = Open("a"), stopped = Open("stopped"), other = Open("other");
   Introduce(a.get(), stopped.get());
   Introduce(a.get(), other.get());

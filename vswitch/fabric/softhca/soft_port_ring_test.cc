@@ -29,7 +29,8 @@ TEST_P(SoftPortTest, RingsAreMadeOnFirstUse) {
 TEST_P(SoftPortTest, ARingWhoseDescriptorsFoundNoRoomIsCounted) {
   auto a = Open("a"), b = Open("b");
   const PortConfig config = b->config();
-  a->port().sink().OnRingOffered(99, {config.lid, config.gid, config.pkeys, config.qpns}, RingEnd());
+  a->port().sink().OnRingOffered(99, {config.lid, config.gid, config.pkeys, config.qpns},
+                                 RingEnd());
   a->port().sink().OnRingOpened(98, 97, nullptr);
   EXPECT_EQ(a->counters().ring_failures, 2u);
   EXPECT_EQ(a->counters().corrupt_rings, 0u);
@@ -57,7 +58,8 @@ TEST_P(SoftPortTest, AStoppedPeerCostsItsMessagesAfterTheHeadOfQueueLifetime) {
   Fill(a.get(), b->Address(), 31);
   EXPECT_EQ(a->port().rings().parked, 15u);
   EXPECT_EQ(a->counters().xmit_discards, 1u);
-  EXPECT_EQ(a->port().rings().largest_outbound, 64u * 1024) << "a ring that no consumer empties does not grow";
+  EXPECT_EQ(a->port().rings().largest_outbound, 64u * 1024)
+      << "a ring that no consumer empties does not grow";
   clock_.Advance(absl::Milliseconds(4));
   Fill(a.get(), b->Address(), 1);
   EXPECT_EQ(a->port().rings().parked, 15u) << "not yet";
@@ -142,7 +144,8 @@ TEST_P(SoftPortTest, RingsGrowUnderLoadAndKeepOrder) {
 }
 
 TEST_P(SoftPortTest, IdleRingsAreClosedAndMadeAgain) {
-  options_.outbound.idle_close = absl::Milliseconds(40);  // the background looks four times in this real time
+  // The background looks four times in this real time.
+  options_.outbound.idle_close = absl::Milliseconds(40);
   auto a = Open("a"), b = Open("b");
   Introduce(a.get(), b.get());
   // The fake clock stands still, so no ring idles.
@@ -150,21 +153,26 @@ TEST_P(SoftPortTest, IdleRingsAreClosedAndMadeAgain) {
   EXPECT_TRUE(Eventually([&] {
     clock_.Advance(absl::Seconds(1));
     b->Poll();
-    return a->port().rings().outbound == 0 && b->port().rings().inbound == 0 && subnet_.Rings().empty();
+    return a->port().rings().outbound == 0 && b->port().rings().inbound == 0 &&
+           subnet_.Rings().empty();
   }));
   Introduce(a.get(), b.get());
   EXPECT_EQ(b->counters().rcv_delivered, 2u);
 }
 
-// A link to a stopped subnet in another process: it accepts requests and answers them when it continues.
+// A link to a stopped subnet in another process: it accepts requests and answers them when it
+// continues.
 class StoppableLink final : public SubnetLink {
  public:
   explicit StoppableLink(std::unique_ptr<SubnetLink> link) : link_(std::move(link)) {}
-  absl::Status Register(const std::string& name, const PortResources& resources, PortUse use, PortSink* sink) override {
+  absl::Status Register(const std::string& name, const PortResources& resources, PortUse use,
+                        PortSink* sink) override {
     return link_->Register(name, resources, use, sink);
   }
   void Unregister() override { link_->Unregister(); }
-  absl::Status SendMadTo(Lid destination, const Mad& mad) override { return link_->SendMadTo(destination, mad); }
+  absl::Status SendMadTo(Lid destination, const Mad& mad) override {
+    return link_->SendMadTo(destination, mad);
+  }
   absl::Status OpenRing(uint64_t request, Lid destination, RingEnd end) override {
     {
       absl::MutexLock lock(&mutex_);
@@ -190,7 +198,8 @@ class StoppableLink final : public SubnetLink {
       waiting.swap(waiting_);
     }
     for (Request& request : waiting) {
-      EXPECT_TRUE(link_->OpenRing(request.number, request.destination, std::move(request.end)).ok());
+      EXPECT_TRUE(
+          link_->OpenRing(request.number, request.destination, std::move(request.end)).ok());
     }
   }
   size_t waiting() const {
@@ -221,7 +230,8 @@ TEST_P(SoftPortTest, IdleRingsStayWhileTheSubnetIsStoppedAndCouldNotMakeThemAgai
   Introduce(c.get(), b.get());
   const auto time_goes_on = [this] {
     clock_.Advance(absl::Milliseconds(500));
-    EXPECT_TRUE(subnet_.SetFault({"*", "*", FaultRule()}).ok());  // makes background threads read the clock
+    // Makes background threads read the clock.
+    EXPECT_TRUE(subnet_.SetFault({"*", "*", FaultRule()}).ok());
   };
   link->Stop();
   for (int i = 0; i < 3; ++i) {
@@ -240,8 +250,8 @@ TEST_P(SoftPortTest, IdleRingsStayWhileTheSubnetIsStoppedAndCouldNotMakeThemAgai
   EXPECT_TRUE(Eventually([&] {
     time_goes_on();
     b->Poll();
-    return a.port().rings().outbound == 0 && c->port().rings().outbound == 0 && b->port().rings().inbound == 0 &&
-           subnet_.Rings().empty();
+    return a.port().rings().outbound == 0 && c->port().rings().outbound == 0 &&
+           b->port().rings().inbound == 0 && subnet_.Rings().empty();
   }));
   Introduce(&a, b.get());
 }
@@ -250,12 +260,14 @@ TEST_P(SoftPortTest, IdleRingsStayWhileTheSubnetIsStoppedAndCouldNotMakeThemAgai
 size_t RingMappings() {
   std::ifstream maps("/proc/self/maps");
   size_t count = 0;
-  for (std::string line; std::getline(maps, line);) count += absl::StrContains(line, "/memfd:ring's") ? 1 : 0;
+  for (std::string line; std::getline(maps, line);)
+    count += absl::StrContains(line, "/memfd:ring's") ? 1 : 0;
   return count;
 }
 size_t OpenDescriptors() {
   size_t count = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
+    ++count;
   return count;
 }
 
@@ -272,7 +284,9 @@ TEST_P(SoftPortTest, ARingGrowsToItsLargestAndAfterTenIdleSecondsNothingIsLeftOf
   while (const absl::optional<Received> got = b->Poll()) b->PostReceive(got->wc.wr_id);
   EXPECT_EQ(subnet_.Rings().at(0).capacity, 1024u * 1024);
   // The background thread looks whenever the port gets fault rules.
-  const auto background_looks = [this] { EXPECT_TRUE(subnet_.SetFault({"*", "*", FaultRule()}).ok()); };
+  const auto background_looks = [this] {
+    EXPECT_TRUE(subnet_.SetFault({"*", "*", FaultRule()}).ok());
+  };
   background_looks();
   clock_.Advance(absl::Seconds(9));
   background_looks();

@@ -29,7 +29,8 @@ TEST_P(SoftPortTest, LossIsOfOnePairAndDirection) {
   ASSERT_TRUE(subnet_.SetFault({"a", "b", FaultRule{.loss_ppm = 1'000'000}}).ok());
   ASSERT_EQ(a->Send(b->Address(), "lost"), 0);
   EXPECT_TRUE(b->Counts(&SoftPortCounters::rcv_simulated_losses, 1));
-  for (const auto& [from, to] : {std::pair(a.get(), c.get()), std::pair(c.get(), b.get()), std::pair(b.get(), a.get())}) {
+  for (const auto& [from, to] :
+       {std::pair(a.get(), c.get()), std::pair(c.get(), b.get()), std::pair(b.get(), a.get())}) {
     ASSERT_EQ(from->Send(to->Address(), "unharmed"), 0);
     EXPECT_EQ(to->Receive().payload, "unharmed");
   }
@@ -80,7 +81,8 @@ TEST_P(SoftPortTest, ASleepingReceiverIsWokenWhenADelayedDatagramIsDue) {
     Fill(a.get(), b->Address(), 1, turn);
     ibv_cq* cq;
     void* context;
-    ASSERT_EQ(b->verbs().get_cq_event(b->channel(), &cq, &context), 0);  // sleeps; only the end of the delay wakes it
+    // Sleeps; only the end of the delay wakes it.
+    ASSERT_EQ(b->verbs().get_cq_event(b->channel(), &cq, &context), 0);
     EXPECT_GE(real.Now() - sent, kDelay);
     EXPECT_LT(real.Now() - sent, kDelay + absl::Seconds(2));
     b->verbs().ack_cq_events(cq, 1);
@@ -100,7 +102,9 @@ TEST_P(SoftPortTest, LossesAreTheSameForTheSameSeed) {
       ASSERT_EQ(a->Send(b->Address(), std::to_string(i)), 0);
       a->PollSend();
       absl::optional<Received> got;
-      ASSERT_TRUE(Eventually([&] { return (got = b->Poll()).has_value() || b->counters().rcv_simulated_losses > lost; }));
+      ASSERT_TRUE(Eventually([&] {
+        return (got = b->Poll()).has_value() || b->counters().rcv_simulated_losses > lost;
+      }));
       pattern += got.has_value() ? '.' : 'x';
       if (got.has_value()) {
         ASSERT_EQ(b->PostReceive(got->wc.wr_id), 0);
@@ -160,7 +164,8 @@ TEST_P(SoftPortTest, ANewLidIsReachedAndTheOldOneIsNot) {
   const Destination old = b->Address();
   ASSERT_TRUE(subnet_.SetLid("b", Lid(0x50)).ok());
   ASSERT_TRUE(Eventually([&] { return b->config().lid == Lid(0x50); }));
-  ASSERT_TRUE(Eventually([&] { return a->port().rings().outbound == 0; })) << "the ring to the old LID is closed";
+  ASSERT_TRUE(Eventually([&] { return a->port().rings().outbound == 0; }))
+      << "the ring to the old LID is closed";
   ASSERT_EQ(a->Send(old, "to the old LID"), 0);
   EXPECT_TRUE(Eventually([&] { return a->counters().xmit_unreachable == 1; }));
   Introduce(a.get(), b.get());
@@ -241,7 +246,8 @@ TEST_P(SoftPortTest, APortThatLingersSendsWhatItHasTakenBeforeItEnds) {
 
 // ---- Threads.
 
-// Several threads on each of two ports, with everything that runs beside the data path. For ThreadSanitizer.
+// Several threads on each of two ports, with everything that runs beside the data path. For
+// ThreadSanitizer.
 TEST_P(SoftPortTest, ManyThreads) {
   const MonotonicClock real;
   options_.clock = &real;

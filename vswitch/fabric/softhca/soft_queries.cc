@@ -25,8 +25,8 @@ void FillDeviceAttributes(const PortConfig& config, ibv_device_attr* attr) {
   attr->page_size_cap = 0xffff'f000;
   attr->max_qp = static_cast<int>(std::min<uint32_t>(config.qpns.count, kMaxQp));
   attr->max_qp_wr = kMaxWr;
-  attr->device_cap_flags =
-      IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_UD_IP_CSUM;
+  attr->device_cap_flags = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
+                           IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_UD_IP_CSUM;
   attr->max_sge = kMaxSge;
   attr->max_cq = 65536;
   attr->max_cqe = kMaxCqe;
@@ -41,7 +41,8 @@ void FillDeviceAttributes(const PortConfig& config, ibv_device_attr* attr) {
   attr->phys_port_cnt = 1;
 }
 
-void FillPortAttributes(const PortConfig& config, const SoftPortCounters& counters, ibv_port_attr* attr) {
+void FillPortAttributes(const PortConfig& config, const SoftPortCounters& counters,
+                        ibv_port_attr* attr) {
   constexpr uint8_t kLinkUp = 5, kPolling = 2;  // PortPhysicalState
   const LinkForm link = LinkFormOf(config.rate);
   *attr = ibv_port_attr{};
@@ -71,7 +72,8 @@ int QueryDevice(ibv_context* context, ibv_device_attr* attr) {
   return 0;
 }
 
-int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input*, ibv_device_attr_ex* attr, size_t size) noexcept {
+int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input*, ibv_device_attr_ex* attr,
+                  size_t size) noexcept {
   if (size < sizeof(attr->orig_attr)) return EINVAL;
   std::memset(attr, 0, size);
   FillDeviceAttributes(PortOf(context)->config(), &attr->orig_attr);
@@ -110,7 +112,8 @@ int QueryPkey(ibv_context* context, uint8_t port, int index, uint16_t* pkey) {
   return 0;
 }
 
-int QueryPortAttributes(ibv_context* context, uint8_t port, ibv_port_attr* attr, size_t size) noexcept {
+int QueryPortAttributes(ibv_context* context, uint8_t port, ibv_port_attr* attr,
+                        size_t size) noexcept {
   if (port != 1) return EINVAL;
   const SoftPort& soft = *PortOf(context);
   ibv_port_attr filled;

@@ -56,21 +56,26 @@ int DeallocPd(ibv_pd* pd) {
 ibv_mr* RegMr(ibv_pd* pd, void* address, size_t length, int access) {
   const bool local_write = (access & IBV_ACCESS_LOCAL_WRITE) != 0;
   // IBA 1.4 §10.6.3.1: remote write and atomic access require local write access.
-  if (!local_write && (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0) return Fail(EINVAL);
+  if (!local_write && (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0)
+    return Fail(EINVAL);
   auto* mr = new SoftMr();
   mr->context = pd->context;
   mr->pd = pd;
   mr->addr = address;
   mr->length = length;
   mr->local_write = local_write;
-  Port(pd->context).WithQueuePairs([mr](QueuePairs& queue_pairs) { queue_pairs.regions().Add(mr); });
+  Port(pd->context).WithQueuePairs([mr](QueuePairs& queue_pairs) {
+    queue_pairs.regions().Add(mr);
+  });
   ++AsSoft(pd)->users;
   return mr;
 }
 
 int DeregMr(ibv_mr* handle) {
   auto* mr = static_cast<SoftMr*>(handle);
-  Port(mr->context).WithQueuePairs([mr](QueuePairs& queue_pairs) { queue_pairs.regions().Remove(mr); });
+  Port(mr->context).WithQueuePairs([mr](QueuePairs& queue_pairs) {
+    queue_pairs.regions().Remove(mr);
+  });
   --AsSoft(mr->pd)->users;
   delete mr;
   return 0;
@@ -91,7 +96,8 @@ int DestroyCompChannel(ibv_comp_channel* channel) {
   return 0;
 }
 
-ibv_cq* CreateCq(ibv_context* context, int entries, void* cq_context, ibv_comp_channel* channel, int vector) {
+ibv_cq* CreateCq(ibv_context* context, int entries, void* cq_context, ibv_comp_channel* channel,
+                 int vector) {
   if (entries < 1 || entries > kMaxCqe || vector != 0) return Fail(EINVAL);
   auto* cq = new SoftCq();
   cq->context = context;
@@ -134,8 +140,10 @@ void AckCqEvents(ibv_cq* cq, unsigned int events) {
 // ---- Queue pairs.
 
 bool IsWithinLimits(const ibv_qp_cap& wanted) {
-  return wanted.max_send_wr <= static_cast<uint32_t>(kMaxWr) && wanted.max_recv_wr <= static_cast<uint32_t>(kMaxWr) &&
-         wanted.max_send_sge <= static_cast<uint32_t>(kMaxSge) && wanted.max_recv_sge <= static_cast<uint32_t>(kMaxSge) &&
+  return wanted.max_send_wr <= static_cast<uint32_t>(kMaxWr) &&
+         wanted.max_recv_wr <= static_cast<uint32_t>(kMaxWr) &&
+         wanted.max_send_sge <= static_cast<uint32_t>(kMaxSge) &&
+         wanted.max_recv_sge <= static_cast<uint32_t>(kMaxSge) &&
          wanted.max_inline_data <= kMaxInline;
 }
 
@@ -159,7 +167,8 @@ std::unique_ptr<SoftQp> MakeQp(ibv_pd* pd, ibv_qp_init_attr* attr) {
 
 ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attr) {
   if (attr->qp_type != IBV_QPT_UD || attr->srq != nullptr) return Fail(EOPNOTSUPP);
-  if (attr->send_cq == nullptr || attr->recv_cq == nullptr || !IsWithinLimits(attr->cap)) return Fail(EINVAL);
+  if (attr->send_cq == nullptr || attr->recv_cq == nullptr || !IsWithinLimits(attr->cap))
+    return Fail(EINVAL);
   std::unique_ptr<SoftQp> qp = MakeQp(pd, attr);
   if (const int error = Port(pd->context).AddQp(qp.get()); error != 0) return Fail(error);
   InitLocks(qp.get());
@@ -170,7 +179,9 @@ ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attr) {
 }
 
 int ModifyQp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
-  return Port(qp->context).WithQueuePairs([=](QueuePairs& queue_pairs) { return queue_pairs.Modify(AsSoft(qp), *attr, mask); });
+  return Port(qp->context).WithQueuePairs([=](QueuePairs& queue_pairs) {
+    return queue_pairs.Modify(AsSoft(qp), *attr, mask);
+  });
 }
 
 int QueryQp(ibv_qp* qp, ibv_qp_attr* attr, int, ibv_qp_init_attr* init) {
@@ -192,12 +203,16 @@ int DestroyQp(ibv_qp* handle) {
 int AttachMcast(ibv_qp* qp, const ibv_gid* gid, uint16_t lid) {
   const Gid mgid = Gid::FromWire(gid->raw);
   if (!mgid.IsMulticast() || (lid != 0 && !Mlid(lid).IsValid())) return EINVAL;
-  return Port(qp->context).WithQueuePairs([=](QueuePairs& queue_pairs) { return queue_pairs.Attach(AsSoft(qp), mgid); });
+  return Port(qp->context).WithQueuePairs([=](QueuePairs& queue_pairs) {
+    return queue_pairs.Attach(AsSoft(qp), mgid);
+  });
 }
 
 int DetachMcast(ibv_qp* qp, const ibv_gid* gid, uint16_t) {
   const Gid mgid = Gid::FromWire(gid->raw);
-  return Port(qp->context).WithQueuePairs([=](QueuePairs& queue_pairs) { return queue_pairs.Detach(AsSoft(qp), mgid); });
+  return Port(qp->context).WithQueuePairs([=](QueuePairs& queue_pairs) {
+    return queue_pairs.Detach(AsSoft(qp), mgid);
+  });
 }
 
 // ---- Address handles.
@@ -219,7 +234,8 @@ int DestroyAh(ibv_ah* ah) {
   return 0;
 }
 
-// Like libibverbs: the reply goes to the datagram's source and leaves from the GID that it was sent to.
+// Like libibverbs: the reply goes to the datagram's source and leaves from the GID that it was sent
+// to.
 int InitAhFromWc(ibv_context* context, uint8_t port, ibv_wc* wc, ibv_grh* grh, ibv_ah_attr* attr) {
   *attr = ibv_ah_attr{};
   attr->dlid = wc->slid;

@@ -1,4 +1,5 @@
-// The objects behind the verbs' handles. Each derives from its handle type, so a handle is the object.
+// The objects behind the verbs' handles. Each derives from its handle type, so a handle is the
+// object.
 //
 // The mutex of the port guards all members that are not immutable or atomic.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_VERBS_OBJECTS_H_
@@ -103,8 +104,9 @@ struct SoftQp : ibv_qp {
   uint32_t sends_posted = 0;
   uint32_t sends_freed = 0;
 
-  // A send completes when it is posted, unless a message of this queue pair waits for room in a ring. Then its completion is
-  // held, in order, until those that waited by then have found room or were discarded.
+  // A send completes when it is posted, unless a message of this queue pair waits for room in a
+  // ring. Then its completion is held, in order, until those that waited by then have found room or
+  // were discarded.
   struct HeldCompletion {
     SoftCq::Entry entry;
     uint64_t parked;  // messages, up to this one
@@ -123,15 +125,20 @@ struct SoftQp : ibv_qp {
   bool has_receive() const { return receive_head != receive_tail; }
   size_t posted_receives() const { return receive_tail - receive_head; }
   size_t slot(uint64_t position) const { return position & (receives.size() - 1); }
-  ibv_sge* sges(uint64_t position) { return &receive_sges[slot(position) * capabilities.max_recv_sge]; }
+  ibv_sge* sges(uint64_t position) {
+    return &receive_sges[slot(position) * capabilities.max_recv_sge];
+  }
   SoftCq* soft_send_cq() const { return static_cast<SoftCq*>(send_cq); }
   SoftCq* soft_recv_cq() const { return static_cast<SoftCq*>(recv_cq); }
   bool CanReceive() const {
-    return state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD || state == IBV_QPS_SQE;
+    return state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD ||
+           state == IBV_QPS_SQE;
   }
 };
 
-inline SoftContext* AsSoft(ibv_context* context) { return static_cast<SoftContext*>(verbs_get_ctx(context)); }
+inline SoftContext* AsSoft(ibv_context* context) {
+  return static_cast<SoftContext*>(verbs_get_ctx(context));
+}
 inline SoftQp* AsSoft(ibv_qp* qp) { return static_cast<SoftQp*>(qp); }
 inline SoftCq* AsSoft(ibv_cq* cq) { return static_cast<SoftCq*>(cq); }
 inline SoftPd* AsSoft(ibv_pd* pd) { return static_cast<SoftPd*>(pd); }

@@ -20,7 +20,8 @@ struct sigaction former_action;
 // Replaces whole pages. Sanitizers intercept mmap, and their code is not safe in a signal handler.
 bool MapZeros(uintptr_t start, size_t size) noexcept {
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
-  return syscall(SYS_mmap, start, size, PROT_READ | PROT_WRITE, kFlags, -1, 0) == static_cast<long>(start);
+  return syscall(SYS_mmap, start, size, PROT_READ | PROT_WRITE, kFlags, -1, 0) ==
+         static_cast<long>(start);
 }
 
 // The library maps whole pages for each region.

@@ -1,9 +1,10 @@
 // GuestAccess: a stretch of code that reads and writes a guest's memory.
 //
-// The machine's program may shrink the file behind that memory at any time, or its file system may be full. The kernel then
-// answers an access with SIGBUS; so it does for memory that is broken. Inside of a stretch, a signal handler puts zeros in the
-// place of the region with that address, and sets the machine's `lost`. The access succeeds, and its caller looks at `lost`
-// afterwards. Elsewhere the signal ends the process as before. The zeros last until the memory is unmapped.
+// The machine's program may shrink the file behind that memory at any time, or its file system may
+// be full. The kernel then answers an access with SIGBUS; so it does for memory that is broken.
+// Inside of a stretch, a signal handler puts zeros in the place of the region with that address,
+// and sets the machine's `lost`. The access succeeds, and its caller looks at `lost` afterwards.
+// Elsewhere the signal ends the process as before. The zeros last until the memory is unmapped.
 #ifndef EOIB_VSWITCH_PORT_VHOST_GUEST_ACCESS_H_
 #define EOIB_VSWITCH_PORT_VHOST_GUEST_ACCESS_H_
 
@@ -21,10 +22,13 @@ class GuestAccess {
   class Lost {
    public:
     explicit Lost(bool lost) : lost_(lost) {}
-    bool load(std::memory_order order = std::memory_order_seq_cst) const { return lost_.load(order); }
+    bool load(std::memory_order order = std::memory_order_seq_cst) const {
+      return lost_.load(order);
+    }
     void store(bool lost) { lost_.store(lost); }
-    // What one mapping each replaces. Without it, each page that is lost becomes a mapping, and the kernel limits their number.
-    // While no thread is in a stretch. None while the library may unmap regions: something else may then be there.
+    // What one mapping each replaces. Without it, each page that is lost becomes a mapping, and the
+    // kernel limits their number. While no thread is in a stretch. None while the library may unmap
+    // regions: something else may then be there.
     void SetRegions(const GuestMemory& memory) { regions_ = memory; }
 
    private:
@@ -33,7 +37,8 @@ class GuestAccess {
     GuestMemory regions_;
   };
 
-  // Installs the signal handler, on the first call. SIGBUS must not be blocked on the threads that access guests.
+  // Installs the signal handler, on the first call. SIGBUS must not be blocked on the threads that
+  // access guests.
   static void CatchLosses();
 
   // The stretch lasts as long as the object, on one thread.
@@ -42,7 +47,8 @@ class GuestAccess {
   GuestAccess(const GuestAccess&) = delete;
   GuestAccess& operator=(const GuestAccess&) = delete;
 
-  // For a thread of the library, whose code is not ours: a stretch until the next call there. null: outside of one.
+  // For a thread of the library, whose code is not ours: a stretch until the next call there. null:
+  // outside of one.
   static void BeginOnThread(std::shared_ptr<Lost> lost);
 
  private:

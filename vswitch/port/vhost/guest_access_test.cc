@@ -17,8 +17,12 @@ namespace {
 constexpr size_t kFileSize = 1 << 16;
 
 // An access that the compiler does not leave out.
-uint8_t Read(const ModelFile& file, size_t at) { return *static_cast<volatile uint8_t*>(file.bytes() + at); }
-void Write(const ModelFile& file, size_t at) { *static_cast<volatile uint8_t*>(file.bytes() + at) = 7; }
+uint8_t Read(const ModelFile& file, size_t at) {
+  return *static_cast<volatile uint8_t*>(file.bytes() + at);
+}
+void Write(const ModelFile& file, size_t at) {
+  *static_cast<volatile uint8_t*>(file.bytes() + at) = 7;
+}
 
 TEST(GuestAccessTest, LostMemoryHasZeros) {
   GuestAccess::CatchLosses();

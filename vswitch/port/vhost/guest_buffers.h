@@ -49,7 +49,8 @@ class ChainReader {
   uint32_t offset_ = 0;
 };
 
-// Writes one frame into the chains that the guest made available: one, or with mergeable buffers several.
+// Writes one frame into the chains that the guest made available: one, or with mergeable buffers
+// several.
 class FrameWriter {
  public:
   static constexpr size_t kMostChains = 128;

@@ -24,7 +24,8 @@ class GuestMemory {
   uint8_t* Translate(uint64_t address, uint64_t length) const {
     for (const Region& region : regions_) {
       const uint64_t offset = address - region.guest;
-      if (address >= region.guest && offset < region.size && length <= region.size - offset) return region.host + offset;
+      if (address >= region.guest && offset < region.size && length <= region.size - offset)
+        return region.host + offset;
     }
     return nullptr;
   }
@@ -40,7 +41,8 @@ class GuestMemory {
   // The region with this address of this process, or null.
   const Region* RegionAt(const void* at) const {
     for (const Region& region : regions_) {
-      if (reinterpret_cast<uintptr_t>(at) - reinterpret_cast<uintptr_t>(region.host) < region.size) return &region;
+      if (reinterpret_cast<uintptr_t>(at) - reinterpret_cast<uintptr_t>(region.host) < region.size)
+        return &region;
     }
     return nullptr;
   }

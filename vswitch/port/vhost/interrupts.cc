@@ -25,9 +25,9 @@ absl::StatusOr<Interrupts*> Interrupts::OfProcess() {
   if (made != nullptr) return made;
   aio_context_t context = 0;
   if (syscall(SYS_io_setup, kRequests, &context) != 0) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("set up asynchronous I/O for the interrupts of virtual machines: ", strerror(errno),
-                     errno == EAGAIN ? "; other programs use all of it: raise fs.aio-max-nr with sysctl" : ""));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "set up asynchronous I/O for the interrupts of virtual machines: ", strerror(errno),
+        errno == EAGAIN ? "; other programs use all of it: raise fs.aio-max-nr with sysctl" : ""));
   }
   UniqueFd empty(open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!empty.valid()) {
@@ -46,7 +46,8 @@ void Interrupts::Raise(int fd) noexcept {
   request.aio_flags = IOCB_FLAG_RESFD;
   request.aio_resfd = static_cast<uint32_t>(fd);
   iocb* const requests[] = {&request};
-  // EAGAIN: there is no room for a further completion. All requests are complete when io_submit returns.
+  // EAGAIN: there is no room for a further completion. All requests are complete when io_submit
+  // returns.
   while (syscall(SYS_io_submit, context_, 1, requests) < 0 && errno == EAGAIN) {
     std::array<io_event, kRequests> completions;
     timespec at_once{};

@@ -23,7 +23,8 @@ TEST(InterruptsTest, CountsEachInterrupt) {
   Interrupts* const interrupts = Interrupts::OfProcess().value();
   const UniqueFd event(eventfd(0, EFD_NONBLOCK));
   EXPECT_EQ(Read(event.get()), 0u);
-  for (int i = 0; i < 1000; ++i) interrupts->Raise(event.get());  // more than the completions that the kernel keeps
+  // More than the completions that the kernel keeps.
+  for (int i = 0; i < 1000; ++i) interrupts->Raise(event.get());
   EXPECT_EQ(Read(event.get()), 1000u);
 }
 

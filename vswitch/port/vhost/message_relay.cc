@@ -19,7 +19,8 @@
 namespace eoib {
 namespace {
 
-// What a request carries. The queue's number is in the first four bytes, or the first one if a descriptor belongs to it.
+// What a request carries. The queue's number is in the first four bytes, or the first one if a
+// descriptor belongs to it.
 struct Request {
   enum class Queue : uint8_t { kNone, kNumber, kNumberAndDescriptor };
 
@@ -31,8 +32,9 @@ struct Request {
 
 constexpr uint32_t kSetMemoryTable = 5, kSetLogBase = 6, kSetLogFd = 7, kSetQueueSize = 8;
 
-// The requests of a network interface whose memory is shared once (QEMU, docs/interop/vhost-user.rst). Without those for
-// in-flight buffers, post-copy migration, device IOTLBs and the like, none of which the library is told to offer.
+// The requests of a network interface whose memory is shared once (QEMU,
+// docs/interop/vhost-user.rst). Without those for in-flight buffers, post-copy migration, device
+// IOTLBs and the like, none of which the library is told to offer.
 constexpr Request kRequests[] = {
     {1, "GET_FEATURES"},
     {2, "SET_FEATURES", 8},
@@ -62,7 +64,8 @@ constexpr uint32_t kNoDescriptor = 0x100;  // beside the number of a queue
 
 const Request* Find(uint32_t number) {
   const auto* const at =
-      std::find_if(std::begin(kRequests), std::end(kRequests), [number](const Request& one) { return one.number == number; });
+      std::find_if(std::begin(kRequests), std::end(kRequests),
+                   [number](const Request& one) { return one.number == number; });
   return at == std::end(kRequests) ? nullptr : at;
 }
 
@@ -80,12 +83,13 @@ uint64_t LongAt(const VhostMessage& message, size_t at) {
 
 // Whether the regions of a memory table leave addresses for other machines.
 bool IsAffordable(const VhostMessage& table, size_t regions) {
-  static const uint64_t most =
-      4 * static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  static const uint64_t most = 4 * static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+                               static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   uint64_t sum = 0;
   for (size_t i = 0; i < regions; ++i) {
     const size_t region = 8 + i * kRegionBytes;
-    for (const size_t number : {region + 8, region + 24}) {  // its size, and where it is in its file
+    // Its size, and where it is in its file.
+    for (const size_t number : {region + 8, region + 24}) {
       if (LongAt(table, number) > most - sum) return false;
       sum += LongAt(table, number);
     }
@@ -102,7 +106,8 @@ bool IsEvent(int fd) {
          std::memcmp(link.data(), kEvent, sizeof(kEvent) - 1) == 0;
 }
 
-// The same: a file in memory or in huge pages. Only those have seals, and asking for them asks no file system.
+// The same: a file in memory or in huge pages. Only those have seals, and asking for them asks no
+// file system.
 bool IsMemory(int fd) { return fcntl(fd, F_GET_SEALS) >= 0; }
 
 // Does not wait for room in the queue of a program that listens.
@@ -111,7 +116,8 @@ UniqueFd ConnectTo(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   path.copy(address.sun_path, sizeof(address.sun_path) - 1);
-  if (connect(made.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) made.reset();
+  if (connect(made.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
+    made.reset();
   return made;
 }
 
@@ -131,33 +137,42 @@ std::string CheckVhostMessage(const VhostMessage& message, size_t fds) {
       (message.header.flags & ~kFlags) != 0) {
     return name + " with flags of another version of the protocol";
   }
-  if (message.header.size < request->bytes || message.header.size > VhostMessage::kMostBytes) return name + " of a wrong size";
-  size_t expected = message.header.request == kSetLogBase || message.header.request == kSetLogFd ? 1 : 0;
-  if (message.header.request == kSetLogBase && (LongAt(message, 0) > MessageRelay::kLargestLog || LongAt(message, 8) != 0)) {
+  if (message.header.size < request->bytes || message.header.size > VhostMessage::kMostBytes)
+    return name + " of a wrong size";
+  size_t expected =
+      message.header.request == kSetLogBase || message.header.request == kSetLogFd ? 1 : 0;
+  if (message.header.request == kSetLogBase &&
+      (LongAt(message, 0) > MessageRelay::kLargestLog || LongAt(message, 8) != 0)) {
     return name + " of more than 1 GB, or behind other bytes of its file";
   }
   if (message.header.request == kSetMemoryTable) {
     expected = WordAt(message, 0);
-    if (expected == 0 || expected > VhostMessage::kMostFds || message.header.size < request->bytes + expected * kRegionBytes) {
-      return name + " with " + std::to_string(expected) + " regions in " + std::to_string(message.header.size) + " bytes";
+    if (expected == 0 || expected > VhostMessage::kMostFds ||
+        message.header.size < request->bytes + expected * kRegionBytes) {
+      return name + " with " + std::to_string(expected) + " regions in " +
+             std::to_string(message.header.size) + " bytes";
     }
-    if (!IsAffordable(message, expected)) return name + " of more than four times the memory of this host";
+    if (!IsAffordable(message, expected))
+      return name + " of more than four times the memory of this host";
   }
   if (request->queue != Request::Queue::kNone) {
     const uint32_t word = WordAt(message, 0);
     const bool takes_fd = request->queue == Request::Queue::kNumberAndDescriptor;
     const uint32_t queue = takes_fd ? word & (kNoDescriptor - 1) : word;
     if (queue >= 2 * MessageRelay::kMostPairs) {
-      return name + " for queue " + std::to_string(queue) + ": a vPort has " + std::to_string(MessageRelay::kMostPairs) +
-             " pairs at most";
+      return name + " for queue " + std::to_string(queue) + ": a vPort has " +
+             std::to_string(MessageRelay::kMostPairs) + " pairs at most";
     }
     if (takes_fd) expected = (word & kNoDescriptor) != 0 ? 0 : 1;
-    if (message.header.request == kSetQueueSize && WordAt(message, 4) > MessageRelay::kLargestQueue) {
+    if (message.header.request == kSetQueueSize &&
+        WordAt(message, 4) > MessageRelay::kLargestQueue) {
       return name + " to " + std::to_string(WordAt(message, 4)) + " entries: a queue has " +
              std::to_string(MessageRelay::kLargestQueue) + " at most";
     }
   }
-  if (fds != expected) return name + " with " + std::to_string(fds) + " descriptors instead of " + std::to_string(expected);
+  if (fds != expected)
+    return name + " with " + std::to_string(fds) + " descriptors instead of " +
+           std::to_string(expected);
   return "";
 }
 
@@ -166,7 +181,8 @@ struct MessageRelay::State {
   using Clock = std::chrono::steady_clock;
   static constexpr int kRetry = 1000;  // milliseconds
 
-  explicit State(Options given) : options(std::move(given)), stop(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+  explicit State(Options given)
+      : options(std::move(given)), stop(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
   void Run() {
     while (!IsStopped()) {
@@ -180,7 +196,7 @@ struct MessageRelay::State {
     const std::lock_guard<std::mutex> lock(mutex);
     return stopped;
   }
-  // Waits for a program at the listener, for the end, or for so long.
+  // Waits for a program at the listener, for the end, or for the time.
   void Wait(int fd, int milliseconds) {
     std::array<pollfd, 2> waiting = {{{stop.get(), POLLIN, 0}, {fd, POLLIN, 0}}};
     poll(waiting.data(), waiting.size(), milliseconds);
@@ -222,11 +238,13 @@ struct MessageRelay::State {
     return true;  // what the program has sent, and nobody has read, may hold up this thread
   }
 
-  // One direction at a time. While the program does not read an answer, the library gets no further message.
+  // One direction at a time. While the program does not read an answer, the library gets no further
+  // message.
   void Relay() {
     while (true) {
-      std::array<pollfd, 3> waiting = {
-          {{library.get(), POLLIN, 0}, {program.get(), POLLIN, 0}, {options.listener.get(), POLLIN, 0}}};
+      std::array<pollfd, 3> waiting = {{{library.get(), POLLIN, 0},
+                                        {program.get(), POLLIN, 0},
+                                        {options.listener.get(), POLLIN, 0}}};
       if (poll(waiting.data(), waiting.size(), -1) < 0) continue;
       if (waiting[0].revents != 0) {
         if (!PassAnswer()) return;
@@ -269,15 +287,21 @@ struct MessageRelay::State {
     std::vector<UniqueFd> fds;
     if (!ReceiveHeader(&message.header, &fds)) return false;
     const uint32_t size = message.header.size;
-    if (size > sizeof(message.bytes)) return Fail("a message of " + std::to_string(size) + " bytes");
-    if (size != 0 && recv(program.get(), message.bytes, size, MSG_WAITALL) != static_cast<ssize_t>(size)) return false;
-    if (std::string wrong = CheckVhostMessage(message, fds.size()); !wrong.empty()) return Fail(std::move(wrong));
-    const bool memory = message.header.request == kSetMemoryTable || message.header.request == kSetLogBase;
+    if (size > sizeof(message.bytes))
+      return Fail("a message of " + std::to_string(size) + " bytes");
+    if (size != 0 &&
+        recv(program.get(), message.bytes, size, MSG_WAITALL) != static_cast<ssize_t>(size))
+      return false;
+    if (std::string wrong = CheckVhostMessage(message, fds.size()); !wrong.empty())
+      return Fail(std::move(wrong));
+    const bool memory =
+        message.header.request == kSetMemoryTable || message.header.request == kSetLogBase;
     for (const UniqueFd& fd : fds) {
       if (memory ? IsMemory(fd.get()) : IsEvent(fd.get())) continue;
-      return Fail(VhostRequestName(message.header.request) +
-                  (memory ? " with a file that is neither in memory (memfd, /dev/shm) nor in huge pages"
-                          : " with a descriptor that is no eventfd"));
+      return Fail(
+          VhostRequestName(message.header.request) +
+          (memory ? " with a file that is neither in memory (memfd, /dev/shm) nor in huge pages"
+                  : " with a descriptor that is no eventfd"));
     }
     KeepPace();
     return SendAll(library.get(), &message, sizeof(message.header) + size, fds);
@@ -304,7 +328,8 @@ struct MessageRelay::State {
   }
 
   // In one piece, so that the library finds all of a message that it began to read.
-  static bool SendAll(int socket, const void* bytes, size_t size, const std::vector<UniqueFd>& fds) {
+  static bool SendAll(int socket, const void* bytes, size_t size,
+                      const std::vector<UniqueFd>& fds) {
     iovec part{const_cast<void*>(bytes), size};
     alignas(cmsghdr) std::array<char, CMSG_SPACE(VhostMessage::kMostFds * sizeof(int))> control{};
     msghdr message{};

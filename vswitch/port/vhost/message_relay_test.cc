@@ -30,7 +30,8 @@ using ::testing::HasSubstr;
 
 VhostMessage Message(uint32_t request, std::initializer_list<uint32_t> words = {}) {
   VhostMessage message{};
-  message.header = {request, VhostMessageHeader::kVersion, static_cast<uint32_t>(words.size() * sizeof(uint32_t))};
+  message.header = {request, VhostMessageHeader::kVersion,
+                    static_cast<uint32_t>(words.size() * sizeof(uint32_t))};
   std::copy(words.begin(), words.end(), reinterpret_cast<uint32_t*>(message.bytes));
   return message;
 }
@@ -73,7 +74,8 @@ TEST(CheckVhostMessageTest, JudgesEachMessage) {
       {Message(6, {1, 0, 4096, 0}), 1, "SET_LOG_BASE of more than 1 GB, or behind other bytes"},
       {Message(6, {0, 1, 0, 0}), 1, "SET_LOG_BASE of more than 1 GB"},
       {Message(6, {1, 0, 0, 0}), 0, "SET_LOG_BASE with 0 descriptors instead of 1"},
-      {MemoryTable(2, 1ULL << 40), 2, "SET_MEM_TABLE of more than four times the memory of this host"},
+      {MemoryTable(2, 1ULL << 40), 2,
+       "SET_MEM_TABLE of more than four times the memory of this host"},
       {MemoryTable(2, ~0ULL), 2, "SET_MEM_TABLE of more than four times"},
       {Message(8, {31, 4096}), 0, ""},
       {Message(8, {31, 8192}), 0, "SET_VRING_NUM to 8192 entries: a queue has 4096 at most"},
@@ -117,7 +119,8 @@ class MessageRelayTest : public testing::Test {
     UniqueFd listener = Listen(path_);
     EXPECT_EQ(fcntl(listener.get(), F_SETFL, O_NONBLOCK), 0);
     relay_ = std::make_unique<MessageRelay>(MessageRelay::Options{
-        path_, std::move(listener), UniqueFd(fcntl(library_inode_.get(), F_DUPFD_CLOEXEC, 0)), [this] { ++refused_; }});
+        path_, std::move(listener), UniqueFd(fcntl(library_inode_.get(), F_DUPFD_CLOEXEC, 0)),
+        [this] { ++refused_; }});
     unlink(inner_path_.c_str());
     ConnectProgram();
   }
@@ -125,7 +128,8 @@ class MessageRelayTest : public testing::Test {
   UniqueFd Connected() {
     UniqueFd program(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const sockaddr_un address = AddressOf(path_);
-    EXPECT_EQ(connect(program.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+    EXPECT_EQ(connect(program.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)),
+              0);
     return program;
   }
   void ConnectProgram() {
@@ -142,8 +146,9 @@ class MessageRelayTest : public testing::Test {
     if (!fds.empty()) {
       all.msg_control = control;
       all.msg_controllen = CMSG_SPACE(fds.size() * sizeof(int));
-      *CMSG_FIRSTHDR(&all) = {
-          .cmsg_len = CMSG_LEN(fds.size() * sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+      *CMSG_FIRSTHDR(&all) = {.cmsg_len = CMSG_LEN(fds.size() * sizeof(int)),
+                              .cmsg_level = SOL_SOCKET,
+                              .cmsg_type = SCM_RIGHTS};
       std::memcpy(CMSG_DATA(CMSG_FIRSTHDR(&all)), fds.data(), fds.size() * sizeof(int));
     }
     ASSERT_EQ(sendmsg(program_.get(), &all, MSG_NOSIGNAL), static_cast<ssize_t>(part.iov_len));
@@ -160,7 +165,8 @@ class MessageRelayTest : public testing::Test {
     all.msg_controllen = sizeof(control);
     const ssize_t size = recvmsg(library_.get(), &all, 0);
     const cmsghdr* const first = CMSG_FIRSTHDR(&all);
-    for (size_t i = 0; first != nullptr && CMSG_LEN((i + 1) * sizeof(int)) <= first->cmsg_len; ++i) {
+    for (size_t i = 0; first != nullptr && CMSG_LEN((i + 1) * sizeof(int)) <= first->cmsg_len;
+         ++i) {
       int fd;
       std::memcpy(&fd, CMSG_DATA(first) + i * sizeof(int), sizeof(fd));
       UniqueFd got(fd);
@@ -180,7 +186,8 @@ class MessageRelayTest : public testing::Test {
   }
 
   const TempDir directory_;
-  const std::string path_ = directory_.path() + "/program", inner_path_ = directory_.path() + "/library";
+  const std::string path_ = directory_.path() + "/program",
+                    inner_path_ = directory_.path() + "/library";
   const UniqueFd library_listener_ = Listen(inner_path_);
   const UniqueFd library_inode_{open(inner_path_.c_str(), O_PATH | O_CLOEXEC)};
   UniqueFd program_, library_;
@@ -192,7 +199,8 @@ TEST_F(MessageRelayTest, PassesMessagesAndAnswers) {
   Send(Message(1));
   EXPECT_EQ(LibraryGets(), BytesOf(Message(1)));
   const std::string answer = BytesOf(Message(1, {7, 8}));
-  ASSERT_EQ(send(library_.get(), answer.data(), answer.size(), 0), static_cast<ssize_t>(answer.size()));
+  ASSERT_EQ(send(library_.get(), answer.data(), answer.size(), 0),
+            static_cast<ssize_t>(answer.size()));
   char got[64];
   ASSERT_EQ(recv(program_.get(), got, sizeof(got), 0), static_cast<ssize_t>(answer.size()));
   EXPECT_EQ(std::string(got, answer.size()), answer);
@@ -225,7 +233,8 @@ TEST_F(MessageRelayTest, EndsAtABadMessage) {
 TEST_F(MessageRelayTest, EndsAtATooLargeMessage) {
   VhostMessage message = Message(5);
   message.header.size = 0xffffffff;
-  ASSERT_EQ(send(program_.get(), &message, sizeof(message.header), 0), static_cast<ssize_t>(sizeof(message.header)));
+  ASSERT_EQ(send(program_.get(), &message, sizeof(message.header), 0),
+            static_cast<ssize_t>(sizeof(message.header)));
   ExpectEnd("a message of 4294967295 bytes");
 }
 
@@ -261,8 +270,8 @@ TEST_F(MessageRelayTest, TheNextProgramWaitsForTheLibrary) {
 
 TEST_F(MessageRelayTest, ConnectsToAProgramThatListens) {
   const std::string path = directory_.path() + "/listening";
-  relay_ = std::make_unique<MessageRelay>(
-      MessageRelay::Options{path, UniqueFd(), UniqueFd(fcntl(library_inode_.get(), F_DUPFD_CLOEXEC, 0)), nullptr});
+  relay_ = std::make_unique<MessageRelay>(MessageRelay::Options{
+      path, UniqueFd(), UniqueFd(fcntl(library_inode_.get(), F_DUPFD_CLOEXEC, 0)), nullptr});
   const UniqueFd listener = Listen(path);
   program_ = UniqueFd(accept(listener.get(), nullptr, nullptr));
   library_ = UniqueFd(accept(library_listener_.get(), nullptr, nullptr));
@@ -283,7 +292,8 @@ TEST_F(MessageRelayTest, EndsAtMemoryThatAFileSystemServes) {
   const UniqueFd file(open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
   ASSERT_TRUE(file.valid());
   Send(MemoryTable(1), {file.get()});
-  ExpectEnd("SET_MEM_TABLE with a file that is neither in memory (memfd, /dev/shm) nor in huge pages");
+  ExpectEnd(
+      "SET_MEM_TABLE with a file that is neither in memory (memfd, /dev/shm) nor in huge pages");
 }
 
 // The library does not see a half of a message, and the relay can be destroyed.
@@ -301,7 +311,8 @@ TEST_F(MessageRelayTest, WaitsForTheRestOfAMessageItself) {
   EXPECT_EQ(LibraryGets(), "");
 }
 
-// The program reads no answer. The library can send all of them, because it gets no further message.
+// The program reads no answer. The library can send all of them, because it gets no further
+// message.
 TEST_F(MessageRelayTest, KeepsMessagesBackFromALibraryWhoseAnswersAreNotRead) {
   ASSERT_EQ(fcntl(library_.get(), F_SETFL, O_NONBLOCK), 0);
   ASSERT_EQ(fcntl(program_.get(), F_SETFL, O_NONBLOCK), 0);
@@ -311,13 +322,16 @@ TEST_F(MessageRelayTest, KeepsMessagesBackFromALibraryWhoseAnswersAreNotRead) {
   for (int idle = 0; idle < 100;) {
     send(program_.get(), &message, sizeof(message.header), 0);
     VhostMessage got;
-    if (recv(library_.get(), &got, sizeof(got.header), 0) != static_cast<ssize_t>(sizeof(got.header))) {
+    if (recv(library_.get(), &got, sizeof(got.header), 0) !=
+        static_cast<ssize_t>(sizeof(got.header))) {
       pollfd waiting{library_.get(), POLLIN, 0};
       idle = poll(&waiting, 1, 5) == 0 ? idle + 1 : 0;
       continue;
     }
     ++answers;
-    ASSERT_EQ(send(library_.get(), answer.data(), answer.size(), 0), static_cast<ssize_t>(answer.size())) << answers;
+    ASSERT_EQ(send(library_.get(), answer.data(), answer.size(), 0),
+              static_cast<ssize_t>(answer.size()))
+        << answers;
   }
   EXPECT_GT(answers, 100u);
 }
@@ -329,7 +343,8 @@ TEST_F(MessageRelayTest, KeepsThePace) {
     Send(Message(1));
     EXPECT_EQ(LibraryGets(), BytesOf(Message(1)));
   }
-  EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(1000 * (kMore - 1) / MessageRelay::kPerSecond));
+  EXPECT_GE(std::chrono::steady_clock::now() - start,
+            std::chrono::milliseconds(1000 * (kMore - 1) / MessageRelay::kPerSecond));
 }
 
 // Whatever the program sends, the library gets whole messages that pass the check.
@@ -340,18 +355,23 @@ TEST_F(MessageRelayTest, RandomBytesReachTheLibraryAsGoodMessagesOnly) {
     ConnectProgram();
     for (int i = 0; i < 5; ++i) {
       VhostMessage message{};
-      message.header = {random() % 45, random() % 16, random() % 8 == 0 ? random() % 300 : random() % 6 * 8};
-      for (uint8_t& byte : message.bytes) byte = static_cast<uint8_t>(random() % 8 == 0 ? random() : 0);
-      const size_t size = sizeof(message.header) + std::min<size_t>(message.header.size, sizeof(message.bytes));
+      message.header = {random() % 45, random() % 16,
+                        random() % 8 == 0 ? random() % 300 : random() % 6 * 8};
+      for (uint8_t& byte : message.bytes)
+        byte = static_cast<uint8_t>(random() % 8 == 0 ? random() : 0);
+      const size_t size =
+          sizeof(message.header) + std::min<size_t>(message.header.size, sizeof(message.bytes));
       if (send(program_.get(), &message, size, MSG_NOSIGNAL) < 0) break;
     }
     shutdown(program_.get(), SHUT_WR);
     while (true) {
       VhostMessage message{};
-      if (recv(library_.get(), &message.header, sizeof(message.header), 0) != static_cast<ssize_t>(sizeof(message.header)))
+      if (recv(library_.get(), &message.header, sizeof(message.header), 0) !=
+          static_cast<ssize_t>(sizeof(message.header)))
         break;
       ASSERT_LE(message.header.size, sizeof(message.bytes));
-      ASSERT_EQ(recv(library_.get(), message.bytes, message.header.size, 0), static_cast<ssize_t>(message.header.size));
+      ASSERT_EQ(recv(library_.get(), message.bytes, message.header.size, 0),
+                static_cast<ssize_t>(message.header.size));
       ASSERT_EQ(CheckVhostMessage(message, 0), "");
     }
   }

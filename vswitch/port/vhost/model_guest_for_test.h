@@ -22,17 +22,19 @@
 
 namespace eoib {
 
-// A file in memory, which its owner may shrink. Nothing is mapped before and after it, so that an access there is a crash.
+// A file in memory, which its owner may shrink. Nothing is mapped before and after it, so that an
+// access there is a crash.
 class ModelFile {
  public:
   // A multiple of the page size.
   explicit ModelFile(size_t size) : size_(size), file_(memfd_create("guest", MFD_CLOEXEC)) {
     const auto guard = static_cast<size_t>(sysconf(_SC_PAGESIZE));
     all_ = size + 2 * guard;
-    start_ = static_cast<uint8_t*>(mmap(nullptr, all_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    start_ =
+        static_cast<uint8_t*>(mmap(nullptr, all_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     bytes_ = start_ + guard;
-    if (!Resize(size) ||
-        mmap(bytes_, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file_.get(), 0) == static_cast<void*>(MAP_FAILED)) {
+    if (!Resize(size) || mmap(bytes_, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+                              file_.get(), 0) == static_cast<void*>(MAP_FAILED)) {
       std::abort();
     }
   }
@@ -51,16 +53,23 @@ class ModelFile {
   uint8_t* bytes_ = nullptr;
 };
 
-// Memory in two regions with a gap, so that neither guest addresses nor regions are those of the host.
+// Memory in two regions with a gap, so that neither guest addresses nor regions are those of the
+// host.
 class ModelMemory {
  public:
   static constexpr uint64_t kLow = 0x10'0000, kHigh = 0x1'0000'0000;
 
   explicit ModelMemory(size_t size) : low_(size), high_(size) {}
-  GuestMemory Map() const { return GuestMemory({{kLow, size(), low_.bytes()}, {kHigh, size(), high_.bytes()}}); }
-  uint8_t* At(uint64_t guest) const { return guest >= kHigh ? high_.bytes() + (guest - kHigh) : low_.bytes() + (guest - kLow); }
+  GuestMemory Map() const {
+    return GuestMemory({{kLow, size(), low_.bytes()}, {kHigh, size(), high_.bytes()}});
+  }
+  uint8_t* At(uint64_t guest) const {
+    return guest >= kHigh ? high_.bytes() + (guest - kHigh) : low_.bytes() + (guest - kLow);
+  }
   // Memory that is used until Reset of nothing: the low region has rings, the high one buffers.
-  uint64_t TakeLow(size_t bytes) { return kLow + std::exchange(low_used_, low_used_ + (bytes + 63) / 64 * 64); }
+  uint64_t TakeLow(size_t bytes) {
+    return kLow + std::exchange(low_used_, low_used_ + (bytes + 63) / 64 * 64);
+  }
   uint64_t TakeHigh(size_t bytes) {
     if (high_used_ + bytes > size()) high_used_ = 0;  // what was there has been used
     return kHigh + std::exchange(high_used_, high_used_ + (bytes + 63) / 64 * 64);
@@ -101,15 +110,19 @@ class ModelQueue {
     Word(used_, UsedRing::kIndex) = start;
   }
 
-  Virtqueue::Rings rings() const { return {memory_->At(descriptors_), memory_->At(available_), memory_->At(used_), size_}; }
+  Virtqueue::Rings rings() const {
+    return {memory_->At(descriptors_), memory_->At(available_), memory_->At(used_), size_};
+  }
   size_t free() const { return free_.size(); }
   size_t outstanding() const { return outstanding_.size(); }
-  RingDescriptor* Descriptor(uint16_t i) { return reinterpret_cast<RingDescriptor*>(memory_->At(descriptors_)) + i; }
+  RingDescriptor* Descriptor(uint16_t i) {
+    return reinterpret_cast<RingDescriptor*>(memory_->At(descriptors_)) + i;
+  }
   uint16_t& AvailableWord(size_t i) { return Word(available_, i); }
   uint16_t& UsedWord(size_t i) { return Word(used_, i); }
 
-  // Makes a chain available, in an indirect table if asked. The caller checks that there are free descriptors. Returns whether
-  // the driver would notify the device.
+  // Makes a chain available, in an indirect table if asked. The caller checks that there are free
+  // descriptors. Returns whether the driver would notify the device.
   bool Offer(const std::vector<Buffer>& buffers, bool writable, bool indirect = false) {
     const size_t needed = indirect ? 1 : buffers.size();
     const std::vector<uint16_t> taken(free_.end() - static_cast<ptrdiff_t>(needed), free_.end());
@@ -119,11 +132,13 @@ class ModelQueue {
       const auto bytes = static_cast<uint32_t>(buffers.size() * sizeof(RingDescriptor));
       const uint64_t table = memory_->TakeHigh(bytes);
       auto* const entries = reinterpret_cast<RingDescriptor*>(memory_->At(table));
-      for (uint16_t i = 0; i < buffers.size(); ++i) entries[i] = Link(buffers, i, flags, static_cast<uint16_t>(i + 1));
+      for (uint16_t i = 0; i < buffers.size(); ++i)
+        entries[i] = Link(buffers, i, flags, static_cast<uint16_t>(i + 1));
       *Descriptor(taken[0]) = {table, bytes, RingDescriptor::kIndirect, 0};
     } else {
       for (size_t i = 0; i < buffers.size(); ++i) {
-        *Descriptor(taken[i]) = Link(buffers, i, flags, i + 1 < taken.size() ? taken[i + 1] : uint16_t{0});
+        *Descriptor(taken[i]) =
+            Link(buffers, i, flags, i + 1 < taken.size() ? taken[i + 1] : uint16_t{0});
       }
     }
     outstanding_[taken[0]] = {taken, buffers};
@@ -143,7 +158,8 @@ class ModelQueue {
     std::memcpy(&element, &UsedWord(UsedRing::ElementAt(next_used_ % size_)), sizeof(element));
     ++next_used_;
     const auto chain = outstanding_.find(static_cast<uint16_t>(element.head));
-    if (chain == outstanding_.end()) return Returned{{}, 0xffffffff};  // the device returned what it did not have
+    // The device returned what it did not have.
+    if (chain == outstanding_.end()) return Returned{{}, 0xffffffff};
     Returned returned{chain->second.buffers, element.written};
     free_.insert(free_.end(), chain->second.descriptors.begin(), chain->second.descriptors.end());
     outstanding_.erase(chain);
@@ -151,7 +167,9 @@ class ModelQueue {
   }
   // Asks for an interrupt after the next chain, or for none.
   void WantInterrupt(bool wanted) {
-    if (event_index_) AvailableWord(AvailRing::UsedEvent(size_)) = static_cast<uint16_t>(next_used_ - (wanted ? 0 : 1));
+    if (event_index_)
+      AvailableWord(AvailRing::UsedEvent(size_)) =
+          static_cast<uint16_t>(next_used_ - (wanted ? 0 : 1));
     AvailableWord(AvailRing::kFlags) = wanted ? 0 : AvailRing::kNoInterrupt;
   }
 
@@ -161,12 +179,16 @@ class ModelQueue {
     std::vector<Buffer> buffers;
   };
 
-  static RingDescriptor Link(const std::vector<Buffer>& buffers, size_t i, uint16_t flags, uint16_t next) {
+  static RingDescriptor Link(const std::vector<Buffer>& buffers, size_t i, uint16_t flags,
+                             uint16_t next) {
     const bool last = i + 1 == buffers.size();
-    return {buffers[i].guest, buffers[i].length, static_cast<uint16_t>(flags | (last ? 0 : RingDescriptor::kNext)),
+    return {buffers[i].guest, buffers[i].length,
+            static_cast<uint16_t>(flags | (last ? 0 : RingDescriptor::kNext)),
             last ? uint16_t{0} : next};
   }
-  uint16_t& Word(uint64_t ring, size_t i) { return reinterpret_cast<uint16_t*>(memory_->At(ring))[i]; }
+  uint16_t& Word(uint64_t ring, size_t i) {
+    return reinterpret_cast<uint16_t*>(memory_->At(ring))[i];
+  }
 
   ModelMemory* const memory_;
   const uint16_t size_;

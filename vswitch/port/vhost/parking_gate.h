@@ -1,4 +1,5 @@
-// ParkingGate: keeps the worker out of a guest's memory while another thread changes where that is. The worker never waits.
+// ParkingGate: keeps the worker out of a guest's memory while another thread changes where that is.
+// The worker never waits.
 #ifndef EOIB_VSWITCH_PORT_VHOST_PARKING_GATE_H_
 #define EOIB_VSWITCH_PORT_VHOST_PARKING_GATE_H_
 
@@ -19,8 +20,8 @@ class ParkingGate {
   }
   void Leave() noexcept { inside_.store(false, std::memory_order_release); }
 
-  // The other thread. After Park the worker is outside, and what it wrote is visible; after Resume the other way round. The
-  // worker stays inside for a batch at most.
+  // The other thread. After Park the worker is outside, and what it wrote is visible; after Resume
+  // the other way round. The worker stays inside for a batch at most.
   void Park() {
     parked_.store(true);
     while (inside_.load()) sched_yield();

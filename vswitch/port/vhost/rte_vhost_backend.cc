@@ -1,8 +1,9 @@
-// The shared object libeoib-vhost.so: DPDK's librte_vhost as a VhostBackend, through its low-level access to rings. It moves no
-// frame; it says where rings and memory are. Of the rest of the tree it contains headers, and the MessageRelay.
+// The shared object libeoib-vhost.so: DPDK's librte_vhost as a VhostBackend, through its low-level
+// access to rings. It moves no frame; it says where rings and memory are. Of the rest of the tree
+// it contains headers, and the MessageRelay.
 //
-// librte_vhost calls back on its own threads, and holds locks of the queues meanwhile. So the worker calls none of its
-// functions but those of the dirty log.
+// librte_vhost calls back on its own threads, and holds locks of the queues meanwhile. So the
+// worker calls none of its functions but those of the dirty log.
 #include <fcntl.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
@@ -49,15 +50,19 @@ enum Message : int {
 constexpr uint64_t kDisabled = 1ULL << 10 | 1ULL << 14 |  // GUEST_UFO, HOST_UFO
                                1ULL << 34 | 1ULL << 35;   // RING_PACKED, IN_ORDER
 
-// What the MessageRelay lets pass: several queue pairs, migration, answers to all messages, an MTU, the device's state.
-constexpr uint64_t kProtocolFeatures = 1ULL << VHOST_USER_PROTOCOL_F_MQ | 1ULL << VHOST_USER_PROTOCOL_F_LOG_SHMFD |
-                                       1ULL << VHOST_USER_PROTOCOL_F_RARP | 1ULL << VHOST_USER_PROTOCOL_F_REPLY_ACK |
-                                       1ULL << VHOST_USER_PROTOCOL_F_NET_MTU | 1ULL << VHOST_USER_PROTOCOL_F_STATUS;
+// What the MessageRelay lets pass: several queue pairs, migration, answers to all messages, an MTU,
+// the device's state.
+constexpr uint64_t kProtocolFeatures =
+    1ULL << VHOST_USER_PROTOCOL_F_MQ | 1ULL << VHOST_USER_PROTOCOL_F_LOG_SHMFD |
+    1ULL << VHOST_USER_PROTOCOL_F_RARP | 1ULL << VHOST_USER_PROTOCOL_F_REPLY_ACK |
+    1ULL << VHOST_USER_PROTOCOL_F_NET_MTU | 1ULL << VHOST_USER_PROTOCOL_F_STATUS;
 
 class Log final : public DirtyLog {
  public:
   explicit Log(int id) : id_(id) {}
-  void LogGuest(uint64_t address, uint64_t length) noexcept override { rte_vhost_log_write(id_, address, length); }
+  void LogGuest(uint64_t address, uint64_t length) noexcept override {
+    rte_vhost_log_write(id_, address, length);
+  }
   void LogUsed(uint16_t queue, uint64_t offset, uint64_t length) noexcept override {
     rte_vhost_log_used_vring(id_, queue, offset, length);
   }
@@ -66,11 +71,14 @@ class Log final : public DirtyLog {
   const int id_;
 };
 
-// A socket, with the machine that is connected to it. Its connection has an id, `vid` in the library's interface.
+// A socket, with the machine that is connected to it. Its connection has an id, `vid` in the
+// library's interface.
 class Socket {
  public:
-  // `inner_path` is that of the library, where only the relay connects. See MessageRelay::Options for the rest.
-  Socket(std::string path, std::string inner_path, VhostDevice* device, UniqueFd listener, UniqueFd library)
+  // `inner_path` is that of the library, where only the relay connects. See MessageRelay::Options
+  // for the rest.
+  Socket(std::string path, std::string inner_path, VhostDevice* device, UniqueFd listener,
+         UniqueFd library)
       : path_(std::move(path)),
         inner_path_(std::move(inner_path)),
         device_(device),
@@ -94,11 +102,13 @@ class Socket {
     if (id_ < 0) return;
     id_ = -1;
     std::string fault = relay_.fault();
-    if (fault.empty() && request_ != 0) fault = VhostRequestName(request_) + ", which the vhost-user library refused";
+    if (fault.empty() && request_ != 0)
+      fault = VhostRequestName(request_) + ", which the vhost-user library refused";
     device_->Disconnect(fault);
   }
   bool owns(int id) const { return id_ == id; }
-  // Around a message: the worker stays parked while the library handles it, whatever else the library calls meanwhile.
+  // Around a message: the worker stays parked while the library handles it, whatever else the
+  // library calls meanwhile.
   void BeginMessage(uint32_t request) {
     Park();
     request_ = request;
@@ -111,9 +121,10 @@ class Socket {
     ready_.resize(std::min<size_t>(ready_.size(), rte_vhost_get_vring_num(id_)));
     device_->Resume(State());
   }
-  // Takes an acknowledgement that the program wants out of the header of a message, and puts it back. In between, a refused
-  // message ends the connection, as one without acknowledgement does. Otherwise, the library goes on with rings in memory that
-  // it has unmapped, and calls nothing after the message.
+  // Takes an acknowledgement that the program wants out of the header of a message, and puts it
+  // back. In between, a refused message ends the connection, as one without acknowledgement does.
+  // Otherwise, the library goes on with rings in memory that it has unmapped, and calls nothing
+  // after the message.
   void TakeNeedOfReply(VhostMessageHeader* header) {
     needs_reply_ = (header->flags & VhostMessageHeader::kNeedsReply) != 0;
     header->flags &= ~VhostMessageHeader::kNeedsReply;
@@ -125,15 +136,19 @@ class Socket {
   // Writes the place in each queue back, because the library hands it to the machine's program.
   void Park() {
     const std::vector<Virtqueue::Indices> indices = device_->Park();
-    for (uint16_t i = 0; i < indices.size(); ++i) rte_vhost_set_vring_base(id_, i, indices[i].available, indices[i].used);
+    for (size_t i = 0; i < indices.size(); ++i) {
+      const auto queue = static_cast<uint16_t>(i);
+      rte_vhost_set_vring_base(id_, queue, indices[i].available, indices[i].used);
+    }
   }
   // Takes over what the library has changed outside of a message, or in its midst.
   void Renew() {
     Park();
     if (request_ == 0) device_->Resume(State());
   }
-  // A message that replaces a descriptor makes a queue unready, and ready again only after AfterMessage. In between, the port
-  // must not be taken for down; QueueState sees whether the queue has all that it needs.
+  // A message that replaces a descriptor makes a queue unready, and ready again only after
+  // AfterMessage. In between, the port must not be taken for down; QueueState sees whether the
+  // queue has all that it needs.
   void SetReady(uint16_t queue, bool ready) {
     if (!ready && (request_ == kSetQueueKick || request_ == kSetQueueCall)) return;
     if (ready_.size() <= queue) ready_.resize(queue + 1u);
@@ -145,11 +160,15 @@ class Socket {
   void Announce(MacAddr mac) { device_->Announce(mac); }
 
  private:
-  // The relay's thread. One line in the log until a machine is connected: another may try again and again.
+  // The relay's thread. One line in the log until a machine is connected: another may try again and
+  // again.
   void Refuse() {
     device_->Refuse();
     if (refused_.exchange(true)) return;
-    std::fprintf(stderr, "vhost-user %s: refused a second virtual machine: the first one is still connected\n", path_.c_str());
+    std::fprintf(
+        stderr,
+        "vhost-user %s: refused a second virtual machine: the first one is still connected\n",
+        path_.c_str());
   }
 
   VhostState State() const {
@@ -163,19 +182,23 @@ class Socket {
       for (uint32_t i = 0; i < memory->nregions; ++i) {
         const rte_vhost_mem_region& region = memory->regions[i];
         state.memory.push_back(
-            {region.guest_phys_addr, region.size, reinterpret_cast<uint8_t*>(static_cast<uintptr_t>(region.host_user_addr))});
+            {region.guest_phys_addr, region.size,
+             reinterpret_cast<uint8_t*>(static_cast<uintptr_t>(region.host_user_addr))});
       }
     }
     std::free(memory);
-    for (uint16_t i = 0; i < rte_vhost_get_vring_num(id_); ++i) state.queues.push_back(QueueState(i));
+    for (uint16_t i = 0; i < rte_vhost_get_vring_num(id_); ++i)
+      state.queues.push_back(QueueState(i));
     return state;
   }
   VhostState::Queue QueueState(uint16_t i) const {
     VhostState::Queue queue;
     rte_vhost_vring ring{};
-    if (i >= ready_.size() || !ready_[i] || rte_vhost_get_vhost_vring(id_, i, &ring) != 0) return queue;
+    if (i >= ready_.size() || !ready_[i] || rte_vhost_get_vhost_vring(id_, i, &ring) != 0)
+      return queue;
     if (ring.desc == nullptr || ring.avail == nullptr || ring.used == nullptr) return queue;
-    queue.ready = rte_vhost_get_vring_base(id_, i, &queue.indices.available, &queue.indices.used) == 0;
+    queue.ready =
+        rte_vhost_get_vring_base(id_, i, &queue.indices.available, &queue.indices.used) == 0;
     queue.rings = {reinterpret_cast<uint8_t*>(ring.desc), reinterpret_cast<uint8_t*>(ring.avail),
                    reinterpret_cast<uint8_t*>(ring.used), ring.size};
     queue.notify_fd = ring.kickfd;
@@ -187,7 +210,8 @@ class Socket {
   VhostDevice* const device_;
   std::atomic<int> id_{-1};
   std::vector<bool> ready_;
-  bool has_memory_ = false;  // whether the library has a memory table: it must not be asked for one before
+  // Whether the library has a memory table: it must not be asked for one before.
+  bool has_memory_ = false;
   bool needs_reply_ = false;
   uint32_t request_ = 0;  // of the message that the library handles
   std::unique_ptr<Log> log_;
@@ -243,7 +267,8 @@ rte_vhost_msg_result BeforeMessage(int id, void* message) {
   });
   rte_vhost_msg_result result = RTE_VHOST_MSG_RESULT_NOT_HANDLED;
   if (header.request == kResetOwner) {
-    // The protocol leaves open what this message does besides. The library would forget memory and log, and leak its rings.
+    // The protocol leaves open what this message does besides. The library would forget memory and
+    // log, and leak its rings.
     WithSocket(id, [](Socket* socket) { socket->StopQueues(); });
     result = RTE_VHOST_MSG_RESULT_OK;
   } else if (header.request == kGetQueueNumber) {
@@ -290,7 +315,8 @@ int NewDevice(int id) {
   return WithSocket(id, [](Socket* socket) { socket->Renew(); });
 }
 
-// The message that ends the device, or the end of the connection, has parked the worker or does so here.
+// The message that ends the device, or the end of the connection, has parked the worker or does so
+// here.
 void DestroyDevice(int id) {
   WithSocket(id, [](Socket* socket) { socket->Park(); });
 }
@@ -312,17 +338,19 @@ UniqueFd ListenAt(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   path.copy(address.sun_path, sizeof(address.sun_path) - 1);
-  const bool bound = bind(made.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+  const bool bound =
+      bind(made.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
   if (!bound || listen(made.get(), 16) != 0) made.reset();
   return made;
 }
 
-// Lets the library listen at a path that nobody else can reach, and then none at all can: the relay has the socket itself.
-// Returns it; invalid if that fails.
+// Lets the library listen at a path that nobody else can reach, and then none at all can: the relay
+// has the socket itself. Returns it; invalid if that fails.
 UniqueFd StartLibrary(const std::string& inner) {
   if (rte_vhost_driver_disable_features(inner.c_str(), kDisabled) != 0 ||
       rte_vhost_driver_set_protocol_features(inner.c_str(), kProtocolFeatures) != 0 ||
-      rte_vhost_driver_callback_register(inner.c_str(), &kCallbacks) != 0 || rte_vhost_driver_start(inner.c_str()) != 0) {
+      rte_vhost_driver_callback_register(inner.c_str(), &kCallbacks) != 0 ||
+      rte_vhost_driver_start(inner.c_str()) != 0) {
     return UniqueFd();
   }
   return UniqueFd(open(inner.c_str(), O_PATH | O_CLOEXEC));
@@ -330,16 +358,20 @@ UniqueFd StartLibrary(const std::string& inner) {
 
 std::string RteVhostBackend::Open(const std::string& path, bool server, VhostDevice* device) {
   UniqueFd listener;
-  if (server && !(listener = ListenAt(path)).valid()) return std::string("listen: ") + std::strerror(errno);
+  if (server && !(listener = ListenAt(path)).valid())
+    return std::string("listen: ") + std::strerror(errno);
   char directory[] = "/tmp/eoib-vhost-XXXXXX";  // for us alone
-  if (mkdtemp(directory) == nullptr) return std::string("make a directory in /tmp: ") + std::strerror(errno);
+  if (mkdtemp(directory) == nullptr)
+    return std::string("make a directory in /tmp: ") + std::strerror(errno);
   const std::string inner = std::string(directory) + "/socket";
   std::string error;
   if (rte_vhost_driver_register(inner.c_str(), 0) != 0) {
     error = "librte_vhost has no place for it";
   } else if (UniqueFd library = StartLibrary(inner); library.valid()) {
-    const std::lock_guard<std::mutex> lock(mutex_);  // a connection may come before the socket is in the map
-    sockets_[path] = std::make_unique<Socket>(path, inner, device, std::move(listener), std::move(library));
+    // A connection may come before the socket is in the map.
+    const std::lock_guard<std::mutex> lock(mutex_);
+    sockets_[path] =
+        std::make_unique<Socket>(path, inner, device, std::move(listener), std::move(library));
   } else {
     error = std::string("start librte_vhost: ") + std::strerror(errno);
     rte_vhost_driver_unregister(inner.c_str());
@@ -363,10 +395,11 @@ void RteVhostBackend::Close(const std::string& path) {
   sockets_.erase(at);
 }
 
-// The environment abstraction layer is needed for the library's allocations and threads: without huge pages, devices, files
-// shared with other processes, and without moving this thread to one processor. All machines share its memory: 256 MB, of which
-// the kernel gives what is used. Within the limits of the MessageRelay, one machine takes 7 MB at most. Programs could fill the
-// log with errors of the vhost-user library, so the port tells them instead.
+// The environment abstraction layer is needed for the library's allocations and threads: without
+// huge pages, devices, files shared with other processes, and without moving this thread to one
+// processor. All machines share its memory: 256 MB, of which the kernel gives what is used. Within
+// the limits of the MessageRelay, one machine takes 7 MB at most. Programs could fill the log with
+// errors of the vhost-user library, so the port tells them instead.
 std::string StartEnvironment() {
   std::array<const char*, 11> arguments = {"eoib-vhost",
                                            "--no-huge",
@@ -400,7 +433,8 @@ std::string StartEnvironment() {
 }  // namespace
 }  // namespace eoib
 
-extern "C" __attribute__((visibility("default"))) eoib::VhostBackend* eoib_vhost_backend(std::string* error) noexcept {
+extern "C" __attribute__((visibility("default"))) eoib::VhostBackend* eoib_vhost_backend(
+    std::string* error) noexcept {
   if (eoib::backend != nullptr) return eoib::backend;
   *error = eoib::StartEnvironment();
   if (error->empty()) eoib::backend = new eoib::RteVhostBackend();

@@ -1,6 +1,7 @@
-// The seam between a vhost-user port and the library that speaks the vhost-user protocol with the virtual machine's program
-// (QEMU). The library is DPDK's librte_vhost, behind these two classes in a shared object of its own (rte_vhost_backend.cc), so
-// that an agent without vhost-user ports loads nothing of DPDK.
+// The seam between a vhost-user port and the library that speaks the vhost-user protocol with the
+// virtual machine's program (QEMU). The library is DPDK's librte_vhost, behind these two classes in
+// a shared object of its own (rte_vhost_backend.cc), so that an agent without vhost-user ports
+// loads nothing of DPDK.
 //
 // Both sides are built from one tree: the shared object is no stable interface.
 #ifndef EOIB_VSWITCH_PORT_VHOST_VHOST_BACKEND_H_
@@ -18,7 +19,8 @@ namespace eoib {
 
 // Bits of the features that the guest's driver has accepted (virtio 1.1 §5.1.3 and §6).
 struct VhostFeature {
-  static constexpr uint64_t kGuestChecksum = uint64_t{1} << 1;  // the guest takes frames with unfinished checksums
+  // The guest takes frames with unfinished checksums.
+  static constexpr uint64_t kGuestChecksum = uint64_t{1} << 1;
   static constexpr uint64_t kGuestTso4 = uint64_t{1} << 7;
   static constexpr uint64_t kGuestTso6 = uint64_t{1} << 8;
   static constexpr uint64_t kGuestEcn = uint64_t{1} << 9;
@@ -56,8 +58,8 @@ class VhostDevice {
   virtual void Refuse() = 0;
   // `fault`: what the machine's program did, if the connection was ended for it.
   virtual void Disconnect(const std::string& fault) = 0;
-  // Waits until the worker is outside of the guest's memory, where it stays until Resume. Returns where the queues stand; empty
-  // if none is in use.
+  // Waits until the worker is outside of the guest's memory, where it stays until Resume. Returns
+  // where the queues stand; empty if none is in use.
   virtual std::vector<Virtqueue::Indices> Park() = 0;
   virtual void Resume(const VhostState& state) = 0;
   // The guest has arrived with this MAC after a migration.
@@ -67,14 +69,15 @@ class VhostDevice {
 class VhostBackend {
  public:
   virtual ~VhostBackend() = default;
-  // Listens at the socket `path` as a server, or connects to it until it succeeds. Returns why not, or nothing. `device` stays
-  // valid until Close, after which the library does not call it. Control calls both.
+  // Listens at the socket `path` as a server, or connects to it until it succeeds. Returns why not,
+  // or nothing. `device` stays valid until Close, after which the library does not call it. Control
+  // calls both.
   virtual std::string Open(const std::string& path, bool server, VhostDevice* device) = 0;
   virtual void Close(const std::string& path) = 0;
 };
 
-// The shared object exports this function. It returns the backend, which lasts as long as the process; or null, with the reason
-// in *error.
+// The shared object exports this function. It returns the backend, which lasts as long as the
+// process; or null, with the reason in *error.
 inline constexpr char kVhostBackendFunction[] = "eoib_vhost_backend";
 using VhostBackendFunction = VhostBackend* (*)(std::string* error);
 

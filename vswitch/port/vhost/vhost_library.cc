@@ -24,8 +24,9 @@ absl::StatusOr<std::string> FindLibrary() {
     const std::string candidate = absl::StrCat(root, directory, kName);
     if (access(candidate.c_str(), R_OK) == 0) return candidate;
   }
-  return absl::UnavailableError(absl::StrCat("type = \"vhost-user\" needs ", kName, ", which is not beside ", path,
-                                             "; install the package eoib-vhost, or the package libdpdk-dev and build again"));
+  return absl::UnavailableError(
+      absl::StrCat("type = \"vhost-user\" needs ", kName, ", which is not beside ", path,
+                   "; install the package eoib-vhost, or the package libdpdk-dev and build again"));
 }
 
 }  // namespace
@@ -38,14 +39,19 @@ absl::StatusOr<VhostBackend*> LoadVhostLibrary() {
   const absl::StatusOr<std::string> path = FindLibrary();
   if (!path.ok()) return path.status();
   void* const library = dlopen(path->c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return absl::UnavailableError(absl::StrCat("load the vhost-user library: ", dlerror()));
-  const auto function = reinterpret_cast<VhostBackendFunction>(dlsym(library, kVhostBackendFunction));
+  if (library == nullptr)
+    return absl::UnavailableError(absl::StrCat("load the vhost-user library: ", dlerror()));
+  const auto function =
+      reinterpret_cast<VhostBackendFunction>(dlsym(library, kVhostBackendFunction));
   if (function == nullptr) {
-    return absl::UnavailableError(absl::StrCat("load ", *path, ": it is of another version; install the one of this program"));
+    return absl::UnavailableError(absl::StrCat(
+        "load ", *path, ": it is of another version; install the one of this program"));
   }
   std::string error;
   loaded = function(&error);
-  if (loaded == nullptr) return absl::UnavailableError(absl::StrCat("start the vhost-user library ", *path, ": ", error));
+  if (loaded == nullptr)
+    return absl::UnavailableError(
+        absl::StrCat("start the vhost-user library ", *path, ": ", error));
   return loaded;
 }
 

@@ -1,4 +1,5 @@
-// The shared object with the vhost-user library, which is an optional part of the build and a package of its own.
+// The shared object with the vhost-user library, which is an optional part of the build and a
+// package of its own.
 #ifndef EOIB_VSWITCH_PORT_VHOST_VHOST_LIBRARY_H_
 #define EOIB_VSWITCH_PORT_VHOST_VHOST_LIBRARY_H_
 

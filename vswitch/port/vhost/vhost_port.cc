@@ -38,15 +38,17 @@ absl::Status RemoveStaleSocket(const std::string& path) {
   struct stat status;
   const std::string directory = path.substr(0, path.rfind('/') + 1);
   if (stat(directory.c_str(), &status) != 0) {
-    return Refusal(path, absl::StrCat("directory ", directory, ": ", strerror(errno), "; make it, or change socket"));
+    return Refusal(path, absl::StrCat("directory ", directory, ": ", strerror(errno),
+                                      "; make it, or change socket"));
   }
   if (lstat(path.c_str(), &status) != 0) return absl::OkStatus();
-  if (!S_ISSOCK(status.st_mode)) return Refusal(path, "there is a file that is no socket; remove it, or change socket");
+  if (!S_ISSOCK(status.st_mode))
+    return Refusal(path, "there is a file that is no socket; remove it, or change socket");
   if (IsListening(path)) {
     return Refusal(
         path,
-        "another program listens there. If it is the virtual machine (QEMU's chardev has server=on), set socket_mode "
-        "= \"client\"; else stop that program, or change socket");
+        "another program listens there. If it is the virtual machine (QEMU's chardev has "
+        "server=on), set socket_mode = \"client\"; else stop that program, or change socket");
   }
   if (unlink(path.c_str()) == 0) return absl::OkStatus();
   return Refusal(path, absl::StrCat("remove the socket of a former process: ", strerror(errno)));
@@ -64,7 +66,8 @@ void Watch(int fd, int epoll, uint64_t tag) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<VhostPort>> VhostPort::Open(const Options& options, VhostBackend* backend) {
+absl::StatusOr<std::unique_ptr<VhostPort>> VhostPort::Open(const Options& options,
+                                                           VhostBackend* backend) {
   GuestAccess::CatchLosses();
   if (options.server) {
     if (absl::Status status = RemoveStaleSocket(options.socket); !status.ok()) return status;
@@ -92,7 +95,7 @@ VhostPort::~VhostPort() {
   if (options_.server) unlink(options_.socket.c_str());
 }
 
-// ---- The library's threads ----------------------------------------------------------------------------------------------
+// ---- The library's threads ----------------------------------------------------------------------
 
 bool VhostPort::Connect() {
   absl::MutexLock lock(&mutex_);
@@ -150,16 +153,19 @@ void VhostPort::Announce(MacAddr mac) {
 // Takes over the state of the device, while the worker is parked.
 void VhostPort::Attach(const VhostState& state) {
   for (const Queue& queue : queues_) {
-    // The description of the descriptor is shared with the machine's program, so closing it would not end the watch.
+    // The description of the descriptor is shared with the machine's program, so closing it would
+    // not end the watch.
     if (queue.notify.valid()) epoll_ctl(ready_.get(), EPOLL_CTL_DEL, queue.notify.get(), nullptr);
   }
   queues_.clear();
   memory_ = GuestMemory(state.memory);
   features_.store(state.features, std::memory_order_relaxed);
   faulty_.store(lost_->load());
-  header_size_ = (state.features & (VhostFeature::kVersion1 | VhostFeature::kMergeable)) != 0 ? 12 : 10;
-  const Virtqueue::Features features{.indirect = (state.features & VhostFeature::kIndirect) != 0,
-                                     .event_index = (state.features & VhostFeature::kEventIndex) != 0};
+  header_size_ =
+      (state.features & (VhostFeature::kVersion1 | VhostFeature::kMergeable)) != 0 ? 12 : 10;
+  const Virtqueue::Features features{
+      .indirect = (state.features & VhostFeature::kIndirect) != 0,
+      .event_index = (state.features & VhostFeature::kEventIndex) != 0};
   ready_pairs_ = 0;
   while (2 * ready_pairs_ + 1 < state.queues.size() && state.queues[2 * ready_pairs_].ready &&
          state.queues[2 * ready_pairs_ + 1].ready) {
@@ -186,30 +192,33 @@ void VhostPort::Attach(const VhostState& state) {
   guest_mtu_ = state.mtu;
 }
 
-// ---- Control ------------------------------------------------------------------------------------------------------------
+// ---- Control ------------------------------------------------------------------------------------
 
 std::string VhostPort::Trouble() const {
   absl::MutexLock lock(&mutex_);
   if (!connected_ && !fault_.empty()) {
-    return absl::StrCat("the connection of the virtual machine's program was ended, because it sent ", fault_,
-                        "; start the machine again");
+    return absl::StrCat(
+        "the connection of the virtual machine's program was ended, because it sent ", fault_,
+        "; start the machine again");
   }
   if (!connected_) {
     struct stat status;
     if (options_.server) {
-      return "no virtual machine has connected to its socket; start it. A machine that was connected to a former agent needs "
-             "reconnect=1 in its chardev, or else a restart";
+      return "no virtual machine has connected to its socket; start it. A machine that was "
+             "connected to a former agent needs reconnect=1 in its chardev, or else a restart";
     }
     if (stat(options_.socket.c_str(), &status) == 0 && S_ISSOCK(status.st_mode)) {
-      return absl::StrCat("no virtual machine accepts the connection to ", options_.socket,
-                          "; start it, or if its chardev has no server=on, set socket_mode = \"server\"");
+      return absl::StrCat(
+          "no virtual machine accepts the connection to ", options_.socket,
+          "; start it, or if its chardev has no server=on, set socket_mode = \"server\"");
     }
     return absl::StrCat("there is no socket ", options_.socket,
-                        "; start the virtual machine, with server=on in its chardev, or set socket_mode = \"server\"");
+                        "; start the virtual machine, with server=on in its chardev, or set "
+                        "socket_mode = \"server\"");
   }
   if (lost_->load()) {
-    return "the virtual machine's program has shrunk the file of the memory that it shares, or the file system of that file is "
-           "full; the vPort is down until the machine starts again";
+    return "the virtual machine's program has shrunk the file of the memory that it shares, or the "
+           "file system of that file is full; the vPort is down until the machine starts again";
   }
   if (faulty_.load()) {
     for (const Queue& queue : queues_) {
@@ -223,19 +232,22 @@ std::string VhostPort::Trouble() const {
   const bool looks_empty = !has_chains_.load() && empty_notifications_.load() > 2 * ready_pairs_;
   if (ready_pairs_ != 0 && !looks_empty) return "";
   if (ready_pairs_ != 0 || (features_.load(std::memory_order_relaxed) != 0 && !shares_memory_)) {
-    return "the virtual machine does not share its memory; give QEMU -object memory-backend-memfd,share=on and -machine "
-           "memory-backend= with its id, or libvirt <memoryBacking> with <access mode='shared'/>";
+    return "the virtual machine does not share its memory; give QEMU -object "
+           "memory-backend-memfd,share=on and -machine memory-backend= with its id, or libvirt "
+           "<memoryBacking> with <access mode='shared'/>";
   }
   if (!options_.server && !heard_) {
     return absl::StrCat("nothing answers at ", options_.socket,
-                        "; if another agent uses the same socket, give each vPort its own; else restart the virtual machine");
+                        "; if another agent uses the same socket, give each vPort its own; else "
+                        "restart the virtual machine");
   }
   return "the virtual machine is connected, but its guest has not started the interface";
 }
 
 std::string VhostPort::Describe() const {
   absl::MutexLock lock(&mutex_);
-  std::string text = absl::StrCat("vhost-user ", options_.socket, options_.server ? "" : " (client)");
+  std::string text =
+      absl::StrCat("vhost-user ", options_.socket, options_.server ? "" : " (client)");
   if (ready_pairs_ != 0) {
     const uint64_t features = features_.load(std::memory_order_relaxed);
     std::vector<absl::string_view> names;
@@ -245,12 +257,13 @@ std::string VhostPort::Describe() const {
     absl::StrAppend(&text, ", ", ready_pairs_, ready_pairs_ == 1 ? " queue pair" : " queue pairs");
     if (!names.empty()) absl::StrAppend(&text, ", ", absl::StrJoin(names, ", "));
     if ((features & VhostFeature::kLog) != 0) text += ", migrating";
-    const uint32_t mtu = largest_.load(std::memory_order_relaxed) - kEthernetHeaderSize - kVlanTagSize;
+    const uint32_t mtu = largest_.load(std::memory_order_relaxed) - kMtuOverhead;
     if (guest_mtu_ != 0) absl::StrAppend(&text, ", MTU ", guest_mtu_);
     if (guest_mtu_ > mtu) absl::StrAppend(&text, " (more than ", mtu, ": set host_mtu=", mtu, ")");
   }
   if (refused_ != 0)
-    absl::StrAppend(&text, ", ", refused_, refused_ == 1 ? " further machine refused" : " further machines refused",
+    absl::StrAppend(&text, ", ", refused_,
+                    refused_ == 1 ? " further machine refused" : " further machines refused",
                     ": give each its own socket");
   return text;
 }

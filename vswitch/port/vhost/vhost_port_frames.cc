@@ -35,7 +35,8 @@ struct VhostPort::Taken {
   bool full() const { return frames == out.size() || buffers >= out.size() || tries >= out.size(); }
   // Whether all parts of a frame fit. The first frame of a batch has all the room that there is.
   bool HasRoomToDivide(size_t length) const {
-    return (frames == 0 || out.size() - frames >= MostParts(length, layout)) && free() >= MostBuffers(length, layout);
+    return (frames == 0 || out.size() - frames >= MostParts(length, layout)) &&
+           free() >= MostBuffers(length, layout);
   }
   size_t free() const { return pool->count(BufferPool::State::kFree); }
   void Add(const Frame& frame) {
@@ -44,9 +45,10 @@ struct VhostPort::Taken {
   }
 };
 
-// ---- From the guest -----------------------------------------------------------------------------------------------------
+// ---- From the guest -----------------------------------------------------------------------------
 
-size_t VhostPort::Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out, PortReceiveCounts* counts) noexcept {
+size_t VhostPort::Receive(BufferPool* pool, uint32_t mtu, absl::Span<Frame> out,
+                          PortReceiveCounts* counts) noexcept {
   if (ABSL_PREDICT_FALSE(!IsToEnter())) {
     ClearReady();
     return 0;
@@ -111,23 +113,29 @@ VhostPort::Outcome VhostPort::TakeFrame(Taken* taken) noexcept {
   const absl::optional<Gso> gso = header.gso();
   const bool plain = gso.has_value() && gso->type == GsoType::kNone;
   if (ABSL_PREDICT_FALSE(!gso.has_value() || length > kLargestFrame - kVlanTagSize ||
-                         (plain && length > std::max(taken->layout.datagram, largest_.load(std::memory_order_relaxed))) ||
+                         (plain && length > std::max(taken->layout.datagram,
+                                                     largest_.load(std::memory_order_relaxed))) ||
                          (plain && length > taken->layout.Largest()))) {
     ++taken->counts->too_large;
+    return Outcome::kRefused;
+  }
+  // A driver must set NEEDS_CSUM in a super-frame (virtio 1.1 §5.1.6.2.1), and no guest is asked
+  // whether a checksum is good.
+  if (ABSL_PREDICT_FALSE(!plain && !header.checksum().needed)) {
+    ++taken->counts->bad_checksum_request;
     return Outcome::kRefused;
   }
   return TakeWhole(header, static_cast<uint32_t>(length), *gso, &reader, taken);
 }
 
-VhostPort::Outcome VhostPort::TakeWhole(const VnetHeader& header, uint32_t length, const Gso& gso, ChainReader* reader,
-                                        Taken* taken) noexcept {
+VhostPort::Outcome VhostPort::TakeWhole(const VnetHeader& header, uint32_t length, const Gso& gso,
+                                        ChainReader* reader, Taken* taken) noexcept {
   const PieceLayout& layout = taken->layout;
   if (ABSL_PREDICT_FALSE(length > layout.Largest())) {
     if (!taken->HasRoomToDivide(length)) return Outcome::kNoBuffer;
     reader->Read(whole_.get(), length);
-    const size_t parts = header.checksum().needed ? DivideSuperFrame({whole_.get(), length}, gso, layout, taken->pool,
-                                                                     taken->out.subspan(taken->frames))
-                                                  : 0;
+    const size_t parts = DivideSuperFrame({whole_.get(), length}, gso, layout, taken->pool,
+                                          taken->out.subspan(taken->frames));
     for (size_t i = 0; i < parts; ++i) taken->buffers += taken->out[taken->frames + i].buffers;
     taken->frames += parts;
     taken->counts->too_large += parts == 0;
@@ -160,7 +168,8 @@ VhostPort::Outcome VhostPort::TakeWhole(const VnetHeader& header, uint32_t lengt
   return Outcome::kTaken;
 }
 
-// A reverse-ARP request of the guest's MAC for itself, as QEMU sends for guests without GUEST_ANNOUNCE.
+// A reverse-ARP request of the guest's MAC for itself, as QEMU sends for guests without
+// GUEST_ANNOUNCE.
 void VhostPort::TakeAnnouncement(Taken* taken) noexcept {
   Frame frame{taken->pool->Allocate()};
   if (frame.buffer.IsNone()) return;
@@ -186,7 +195,8 @@ bool VhostPort::WaitForMore() noexcept {
 
 void VhostPort::NoteChains() noexcept {
   bool any = false;
-  for (Queue& queue : queues_) any |= queue.ring.HasAvailable() || queue.ring.indices() != Virtqueue::Indices();
+  for (Queue& queue : queues_)
+    any |= queue.ring.HasAvailable() || queue.ring.indices() != Virtqueue::Indices();
   if (any) has_chains_.store(true, std::memory_order_relaxed);
 }
 
@@ -196,14 +206,16 @@ void VhostPort::ClearReady() noexcept {
   const int count = epoll_wait(ready_.get(), events.data(), static_cast<int>(events.size()), 0);
   if (ABSL_PREDICT_TRUE(has_chains_.load(std::memory_order_relaxed))) return;
   for (int i = 0; i < count; ++i) {
-    if (events[static_cast<size_t>(i)].data.u64 == kNotification) empty_notifications_.fetch_add(1, std::memory_order_relaxed);
+    if (events[static_cast<size_t>(i)].data.u64 == kNotification)
+      empty_notifications_.fetch_add(1, std::memory_order_relaxed);
   }
 }
 
-// ---- To the guest -------------------------------------------------------------------------------------------------------
+// ---- To the guest -------------------------------------------------------------------------------
 
 bool VhostPort::TakesLarge(const Gso& gso) const noexcept {
-  constexpr uint64_t kTso = VhostFeature::kGuestChecksum | VhostFeature::kGuestTso4 | VhostFeature::kGuestTso6;
+  constexpr uint64_t kTso =
+      VhostFeature::kGuestChecksum | VhostFeature::kGuestTso4 | VhostFeature::kGuestTso6;
   const uint64_t features = features_.load(std::memory_order_relaxed);
   switch (gso.type) {
     case GsoType::kNone:
@@ -218,21 +230,26 @@ bool VhostPort::TakesLarge(const Gso& gso) const noexcept {
   return false;
 }
 
-DropReason VhostPort::Transmit(const Frame& frame, bool strip_tag) noexcept { return Write(nullptr, frame, strip_tag); }
+DropReason VhostPort::Transmit(const Frame& frame, bool strip_tag) noexcept {
+  return Write(nullptr, frame, strip_tag);
+}
 
-DropReason VhostPort::TransmitLarge(const BufferPool& pool, const Frame& frame, bool strip_tag) noexcept {
+DropReason VhostPort::TransmitLarge(const BufferPool& pool, const Frame& frame,
+                                    bool strip_tag) noexcept {
   return Write(&pool, frame, strip_tag);
 }
 
-// Between the first frame of a batch and Flush the worker is inside already. With several workers (LockedPort) one may call
-// Receive, too, while the frames of another one wait for Flush.
+// Between the first frame of a batch and Flush the worker is inside already. With several workers
+// (LockedPort) one may call Receive, too, while the frames of another one wait for Flush.
 bool VhostPort::IsToEnter() noexcept {
   return !faulty_.load(std::memory_order_relaxed) && (unpublished_ != 0 || gate_.Enter());
 }
 
 DropReason VhostPort::Write(const BufferPool* pool, const Frame& frame, bool strip_tag) noexcept {
-  // A message of the machine parks the worker for a moment. The guest's stations stay where they are.
-  if (ABSL_PREDICT_FALSE(!IsToEnter())) return down() ? DropReason::kPortDown : DropReason::kPortFull;
+  // A message of the machine parks the worker for a moment. The guest's stations stay where they
+  // are.
+  if (ABSL_PREDICT_FALSE(!IsToEnter()))
+    return down() ? DropReason::kPortDown : DropReason::kPortFull;
   const GuestAccess access(lost_.get());
   const DropReason reason = WriteTo(QueueFor(frame), pool, frame, strip_tag);
   if (ABSL_PREDICT_TRUE(reason == DropReason::kNone)) {
@@ -250,12 +267,15 @@ VhostPort::Queue* VhostPort::QueueFor(const Frame& frame) noexcept {
   return &queues_[2 * (FlowHash(kQueueSeed, frame.bytes()) % pairs())];
 }
 
-DropReason VhostPort::WriteTo(Queue* queue, const BufferPool* pool, const Frame& frame, bool strip_tag) noexcept {
+DropReason VhostPort::WriteTo(Queue* queue, const BufferPool* pool, const Frame& frame,
+                              bool strip_tag) noexcept {
   const uint32_t tag = strip_tag ? kVlanTagSize : 0;
   VnetHeader header = VnetWriter::HeaderFor(frame);
   const bool plain = frame.gso.type == GsoType::kNone;
-  const uint32_t largest_segment = plain ? frame.total() : uint32_t{header.header_length} + frame.gso.size;
-  if (ABSL_PREDICT_FALSE(largest_segment - tag > largest_.load(std::memory_order_relaxed))) return DropReason::kPortTooLarge;
+  const uint32_t largest_segment =
+      plain ? frame.total() : uint32_t{header.header_length} + frame.gso.size;
+  if (ABSL_PREDICT_FALSE(largest_segment - tag > largest_.load(std::memory_order_relaxed)))
+    return DropReason::kPortTooLarge;
 
   // The frame without its tag.
   std::array<absl::Span<const uint8_t>, kMaxSegments + 1> parts;
@@ -264,7 +284,8 @@ DropReason VhostPort::WriteTo(Queue* queue, const BufferPool* pool, const Frame&
   if (strip_tag) parts[count++] = first.first(kMacsSize);
   parts[count++] = first.subspan(strip_tag ? kMacsSize + kVlanTagSize : 0);
   if (frame.buffers > 1) {
-    for (BufferId id = pool->Next(frame.buffer); !id.IsNone(); id = pool->Next(id)) parts[count++] = pool->Bytes(id);
+    for (BufferId id = pool->Next(frame.buffer); !id.IsNone(); id = pool->Next(id))
+      parts[count++] = pool->Bytes(id);
   }
   if (header.flags != 0) header.checksum_start = static_cast<uint16_t>(header.checksum_start - tag);
   if (!plain) header.header_length = static_cast<uint16_t>(header.header_length - tag);
@@ -311,7 +332,8 @@ void VhostPort::Interrupt(const Queue& queue) noexcept {
   if (queue.interrupt.valid()) interrupts_->Raise(queue.interrupt.get());
 }
 
-// From now on the worker stays outside, until the guest resets the device, or the machine starts again.
+// From now on the worker stays outside, until the guest resets the device, or the machine starts
+// again.
 void VhostPort::NoteFaults() noexcept {
   bool faulty = lost_->load(std::memory_order_relaxed);
   for (const Queue& queue : queues_) faulty |= queue.ring.broken();

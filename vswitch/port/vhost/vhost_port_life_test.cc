@@ -1,4 +1,5 @@
-// The life of a vhost port: faults, messages of the library, migration, and what it says to the operator.
+// The life of a vhost port: faults, messages of the library, migration, and what it says to the
+// operator.
 #include <atomic>
 #include <cstring>
 #include <fstream>
@@ -25,8 +26,10 @@ TEST_F(VhostPortLifeTest, NonsenseTakesThePortDownUntilTheGuestResets) {
   Start(kLinux);
   machine_->queue(1)->MakeAvailable(1000);
   EXPECT_THAT(Receive(), ElementsAre());
-  EXPECT_THAT(port_->Trouble(), HasSubstr("the guest's driver breaks the rules of virtio: queue 1 has a chain that begins "
-                                          "outside of the table, at descriptor 1000; the vPort is down until"));
+  EXPECT_THAT(
+      port_->Trouble(),
+      HasSubstr("the guest's driver breaks the rules of virtio: queue 1 has a chain that begins "
+                "outside of the table, at descriptor 1000; the vPort is down until"));
   EXPECT_EQ(Transmit(Plain(60)), DropReason::kPortDown);
   EXPECT_FALSE(IsReady());
   backend_.device->Disconnect("");
@@ -75,13 +78,16 @@ TEST_F(VhostPortLifeTest, LogsWritesWhileTheGuestMigrates) {
   EXPECT_THAT(port_->Describe(), HasSubstr("migrating"));
 }
 
-// A guest that makes chains available at the moment when the port asks for notifications: it has seen that none is wanted.
+// A guest that makes chains available at the moment when the port asks for notifications: it has
+// seen that none is wanted.
 class SendsBeforeTheWait final : public DirtyLog {
  public:
   explicit SendsBeforeTheWait(ModelMachine* machine) : machine_(machine) {}
   void LogGuest(uint64_t, uint64_t) noexcept override {}
   void LogUsed(uint16_t queue, uint64_t offset, uint64_t) noexcept override {
-    if (queue != 1 || offset != UsedRing::kFlags || machine_->queue(1)->UsedWord(UsedRing::kFlags) != 0 || !armed_) return;
+    if (queue != 1 || offset != UsedRing::kFlags ||
+        machine_->queue(1)->UsedWord(UsedRing::kFlags) != 0 || !armed_)
+      return;
     armed_ = false;
     for (uint8_t i = 0; i < 20; ++i) machine_->SendSilently(Plain(60, i));
   }
@@ -96,7 +102,8 @@ TEST_F(VhostPortLifeTest, StaysReadyForFramesThatCameBeforeItAskedForNotificatio
   SendsBeforeTheWait log(machine_.get());
   machine_->set_log(&log, (kLinux & ~VhostFeature::kEventIndex) | VhostFeature::kLog);
   machine_->Reconfigure();
-  for (uint8_t i = 0; i < 9; ++i) machine_->Send(Plain(60, i));  // more than a batch: from then on none is wanted
+  // More than a batch: from then on none is wanted.
+  for (uint8_t i = 0; i < 9; ++i) machine_->Send(Plain(60, i));
   Frame frames[8];
   for (const size_t expected : {8, 8, 8, 5}) {
     EXPECT_TRUE(IsReady());
@@ -120,7 +127,8 @@ TEST_F(VhostPortLifeTest, AnnouncesAGuestThatArrived) {
   EXPECT_THAT(Receive(), ElementsAre());
 }
 
-// A message while frames come, such as one that masks an interrupt: the stations behind the port stay there.
+// A message while frames come, such as one that masks an interrupt: the stations behind the port
+// stay there.
 TEST_F(VhostPortLifeTest, IsNotDownDuringAMessage) {
   Start(kLinux);
   backend_.device->Park();
@@ -153,10 +161,12 @@ TEST_F(VhostPortLifeTest, TakesNoRingsOutsideOfTheMemory) {
   Start(kLinux);
   for (const size_t queue : {0, 1}) {
     VhostState state = machine_->State();
-    state.queues[queue].rings.used = machine_->memory().At(ModelMemory::kLow) + machine_->memory().size() - 64;
+    state.queues[queue].rings.used =
+        machine_->memory().At(ModelMemory::kLow) + machine_->memory().size() - 64;
     backend_.device->Park();
     backend_.device->Resume(state);
-    EXPECT_THAT(port_->Trouble(), HasSubstr("rings that are not in the guest's memory, of size 64"));
+    EXPECT_THAT(port_->Trouble(),
+                HasSubstr("rings that are not in the guest's memory, of size 64"));
     EXPECT_EQ(Transmit(Plain(60)), DropReason::kPortDown);
     EXPECT_THAT(Receive(), ElementsAre());
   }
@@ -165,16 +175,21 @@ TEST_F(VhostPortLifeTest, TakesNoRingsOutsideOfTheMemory) {
 }
 
 TEST_F(VhostPortLifeTest, SaysWhyNoFramesPass) {
-  EXPECT_THAT(port_->Trouble(),
-              HasSubstr("no virtual machine has connected to its socket; start it. A machine that was connected "
-                        "to a former agent needs reconnect=1"));
+  EXPECT_THAT(
+      port_->Trouble(),
+      HasSubstr(
+          "no virtual machine has connected to its socket; start it. A machine that was connected "
+          "to a former agent needs reconnect=1"));
   EXPECT_EQ(Transmit(Plain(60)), DropReason::kPortDown);
   ASSERT_TRUE(backend_.device->Connect());
-  EXPECT_THAT(port_->Trouble(), HasSubstr("connected, but its guest has not started the interface"));
+  EXPECT_THAT(port_->Trouble(),
+              HasSubstr("connected, but its guest has not started the interface"));
   VhostState state;
   state.features = kLinux;
   backend_.device->Resume(state);
-  EXPECT_THAT(port_->Trouble(), HasSubstr("does not share its memory; give QEMU -object memory-backend-memfd,share=on"));
+  EXPECT_THAT(
+      port_->Trouble(),
+      HasSubstr("does not share its memory; give QEMU -object memory-backend-memfd,share=on"));
   EXPECT_EQ(Transmit(Plain(60)), DropReason::kPortDown);
   EXPECT_FALSE(backend_.device->Connect()) << "a second machine";
   backend_.device->Refuse();
@@ -183,14 +198,17 @@ TEST_F(VhostPortLifeTest, SaysWhyNoFramesPass) {
   Start(kLinux);
 }
 
-// A machine that listens serves one connection. The kernel accepts a second one, and no message comes.
+// A machine that listens serves one connection. The kernel accepts a second one, and no message
+// comes.
 TEST_F(VhostPortLifeTest, SaysThatTheMachineServesAnotherAgent) {
   port_.reset();
-  port_ = VhostPort::Open({.socket = directory_.path() + "/vm", .server = false}, &backend_).value();
+  port_ =
+      VhostPort::Open({.socket = directory_.path() + "/vm", .server = false}, &backend_).value();
   EXPECT_THAT(port_->Trouble(), HasSubstr("there is no socket"));
   for (int i = 0; i < 2; ++i) {
     ASSERT_TRUE(backend_.device->Connect());
-    EXPECT_THAT(port_->Trouble(), HasSubstr("nothing answers at " + directory_.path() + "/vm; if another agent uses the same"));
+    EXPECT_THAT(port_->Trouble(), HasSubstr("nothing answers at " + directory_.path() +
+                                            "/vm; if another agent uses the same"));
     backend_.device->Resume(VhostState());
     EXPECT_THAT(port_->Trouble(), HasSubstr("its guest has not started the interface"));
     backend_.device->Disconnect("");
@@ -211,7 +229,8 @@ TEST_F(VhostPortLifeTest, SaysThatMemoryIsAPrivateCopy) {
   EXPECT_EQ(port_->Trouble(), "");
 }
 
-// The machine's program shrinks the file of its memory while queues are in use. Where `region` is, buffers or rings vanish.
+// The machine's program shrinks the file of its memory while queues are in use. Where `region` is,
+// buffers or rings vanish.
 class LostMemoryTest : public VhostPortTest, public ::testing::WithParamInterface<uint64_t> {
  protected:
   void ExpectDownUntilTheMachineStartsAgain() {
@@ -248,8 +267,11 @@ TEST_P(LostMemoryTest, TakesThePortDownToTheGuest) {
   ExpectDownUntilTheMachineStartsAgain();
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, LostMemoryTest, ::testing::Values(ModelMemory::kHigh, ModelMemory::kLow),
-                         [](const auto& info) { return info.param == ModelMemory::kHigh ? "Buffers" : "Rings"; });
+INSTANTIATE_TEST_SUITE_P(Of, LostMemoryTest,
+                         ::testing::Values(ModelMemory::kHigh, ModelMemory::kLow),
+                         [](const auto& info) {
+                           return info.param == ModelMemory::kHigh ? "Buffers" : "Rings";
+                         });
 
 TEST_F(VhostPortLifeTest, SeesMemoryThatTheLibraryFoundLost) {
   Start(kLinux);
@@ -271,7 +293,8 @@ TEST_F(VhostPortLifeTest, LostMemoryLeavesOtherPortsAlone) {
   machine_->memory().Shrink(ModelMemory::kHigh, 0);
   // A batch for both.
   const Frame frame = InBuffers(Plain(60));
-  for (VhostPort* port : {other.get(), port_.get(), other.get()}) EXPECT_EQ(port->Transmit(frame, false), DropReason::kNone);
+  for (VhostPort* port : {other.get(), port_.get(), other.get()})
+    EXPECT_EQ(port->Transmit(frame, false), DropReason::kNone);
   DropReason reason;
   for (VhostPort* port : {other.get(), port_.get()}) EXPECT_EQ(port->Flush(&reason), 0u);
   pool_->Free(frame.buffer);
@@ -284,15 +307,19 @@ TEST_F(VhostPortLifeTest, RefusesPathsThatAreNotFree) {
   const auto error = [this](const std::string& path) {
     return std::string(VhostPort::Open({.socket = path}, &backend_).status().message());
   };
-  EXPECT_THAT(error(directory_.path() + "/none/vm"), HasSubstr("/none/: No such file or directory; make it, or change socket"));
+  EXPECT_THAT(error(directory_.path() + "/none/vm"),
+              HasSubstr("/none/: No such file or directory; make it, or change socket"));
   ASSERT_TRUE(std::ofstream(directory_.path() + "/file").good());
-  EXPECT_THAT(error(directory_.path() + "/file"), HasSubstr("there is a file that is no socket; remove it, or change socket"));
+  EXPECT_THAT(error(directory_.path() + "/file"),
+              HasSubstr("there is a file that is no socket; remove it, or change socket"));
 }
 
-// The library's messages come at any time; a sanitizer sees whether the worker is outside meanwhile.
+// The library's messages come at any time; a sanitizer sees whether the worker is outside
+// meanwhile.
 TEST_F(VhostPortLifeTest, MessagesComeWhileTheWorkerRuns) {
   Start(kLinux);
-  machine_->Send(Plain(60));  // a machine that notifies and sends nothing looks like one that does not share its memory
+  // A machine that notifies and sends nothing looks like one that does not share its memory.
+  machine_->Send(Plain(60));
   ASSERT_THAT(Receive(), ElementsAre(Plain(60)));
   std::atomic<bool> done{false};
   std::atomic<size_t> taken{0};
@@ -314,16 +341,18 @@ TEST_F(VhostPortLifeTest, MessagesComeWhileTheWorkerRuns) {
     EXPECT_EQ(port_->Trouble(), "");
     if (i % 50 == 49) {  // progress in between, on any machine
       const size_t before = taken.load();
-      while (taken.load() == before && machine_->queue(1)->outstanding() != 0 && IsReady()) std::this_thread::yield();
+      while (taken.load() == before && machine_->queue(1)->outstanding() != 0 && IsReady())
+        std::this_thread::yield();
     }
   }
   done.store(true);
   worker.join();
 }
 
-// ---- Several workers --------------------------------------------------------------------------------------------------------
+// ---- Several workers ----------------------------------------------------------------------------
 
-// One worker reads between another one's first frame and its Flush. The library waits for the Flush.
+// One worker reads between another one's first frame and its Flush. The library waits for the
+// Flush.
 TEST_F(VhostPortLifeTest, StaysInsideForAnotherWorkersFrames) {
   Start(kLinux);
   machine_->Post(8, 2100);
@@ -349,7 +378,8 @@ TEST_F(VhostPortLifeTest, StaysInsideForAnotherWorkersFrames) {
   pool_->Free(frame.buffer);
 }
 
-// Both write, one reads, and the library's messages come at any time. No frame is lost or given twice.
+// Both write, one reads, and the library's messages come at any time. No frame is lost or given
+// twice.
 TEST_F(VhostPortLifeTest, SeveralWorkersTakeTurns) {
   Start(kLinux);
   LockedPort first(std::move(port_));
@@ -363,7 +393,8 @@ TEST_F(VhostPortLifeTest, SeveralWorkersTakeTurns) {
     while (!done.load()) {
       Frame frames[64];
       PortReceiveCounts counts;
-      const size_t received = port == &first ? port->Receive(pool, kMtu, absl::MakeSpan(frames), &counts) : 0;
+      const size_t received =
+          port == &first ? port->Receive(pool, kMtu, absl::MakeSpan(frames), &counts) : 0;
       for (size_t i = 0; i < received; ++i) pool->Free(frames[i].buffer);
       taken += received;
       for (int i = 0; i < 4; ++i) written += port->Transmit(frame, false) == DropReason::kNone;

@@ -17,7 +17,8 @@ namespace {
 using ::testing::ElementsAre;
 
 TEST_F(VhostPortTest, FramesPassBothWays) {
-  for (const uint64_t features : {uint64_t{0}, VhostFeature::kVersion1, VhostFeature::kMergeable, kLinux}) {
+  for (const uint64_t features :
+       {uint64_t{0}, VhostFeature::kVersion1, VhostFeature::kMergeable, kLinux}) {
     Start(features);
     machine_->Send(Plain(60));
     machine_->Send(Plain(kMtu), {}, 100);
@@ -93,6 +94,24 @@ TEST_F(VhostPortTest, ChecksumRequestsPassBothWays) {
   EXPECT_EQ(counts_.bad_checksum_request, 1u);
 }
 
+// Even with a right one, and a flag that a driver must not set: virtio 1.1 §5.1.6.2.1.
+TEST_F(VhostPortTest, RefusesSuperFramesWithoutAChecksumRequest) {
+  Start(kLinux);
+  for (const size_t payload : {5000u, 65495u}) {
+    for (const uint8_t flags : {uint8_t{0}, VnetHeader::kDataValid}) {
+      ChecksumRequest request;
+      Bytes frame = MakeSuperFrame({.payload = payload}, &request);
+      CompleteChecksum(absl::MakeSpan(frame), request);
+      VnetHeader header;
+      header.Describe({GsoType::kTcp, 1448}, /*ipv6=*/false, 54);
+      header.flags = flags;
+      machine_->Send(frame, header);
+      EXPECT_THAT(Receive(), ElementsAre());
+    }
+  }
+  EXPECT_EQ(counts_.bad_checksum_request, 4u);
+}
+
 TEST_F(VhostPortTest, FinishesChecksumsForGuestsThatDoNot) {
   Start(VhostFeature::kVersion1);
   machine_->Post(2, 2100);
@@ -129,7 +148,8 @@ TEST_F(VhostPortTest, SuperFramesPassBothWays) {
     EXPECT_EQ(got[0].header.gso_type, ipv6 ? VnetHeader::kGsoTcpv6 : VnetHeader::kGsoTcpv4);
     EXPECT_EQ(got[0].header.gso_size, 1448);
     EXPECT_EQ(got[0].header.header_length, HeaderSizeOf(shape));
-    while (machine_->queue(0)->outstanding() != 0) {  // fills up what is left, so that the next turn begins afresh
+    // Fills up what is left, so that the next turn begins afresh.
+    while (machine_->queue(0)->outstanding() != 0) {
       ASSERT_EQ(Transmit(Plain(60)), DropReason::kNone);
       machine_->Take();
     }
@@ -177,7 +197,8 @@ TEST_F(VhostPortTest, TakesSuperFramesAsTheGuestDoes) {
   Start(kLinux | VhostFeature::kGuestEcn);
   EXPECT_TRUE(port_->TakesLarge(kTcp) && port_->TakesLarge(kEcn) && !port_->TakesLarge(kUdp));
   backend_.device->Disconnect("");
-  for (const uint64_t missing : {VhostFeature::kGuestTso4, VhostFeature::kGuestTso6, VhostFeature::kGuestChecksum}) {
+  for (const uint64_t missing :
+       {VhostFeature::kGuestTso4, VhostFeature::kGuestTso6, VhostFeature::kGuestChecksum}) {
     Start(kLinux & ~missing);
     EXPECT_FALSE(port_->TakesLarge(kTcp));
     backend_.device->Disconnect("");
@@ -197,6 +218,17 @@ TEST_F(VhostPortTest, NoRoomAtTheGuest) {
   Start(VhostFeature::kVersion1);
   machine_->Post(1, 100);
   EXPECT_EQ(Transmit(Plain(200)), DropReason::kPortTooLarge) << "no mergeable buffers";
+}
+
+TEST_F(VhostPortTest, PacketsOfTheFullMtuPassBehindTwoTagsBothWays) {
+  Start(kLinux);
+  port_->SetMtu(1500);
+  machine_->Post(2, 2100);
+  EXPECT_EQ(Transmit(Plain(1522)), DropReason::kNone);
+  EXPECT_EQ(machine_->Take().at(0).frame, Plain(1522));
+  EXPECT_EQ(Transmit(Plain(1523)), DropReason::kPortTooLarge);
+  machine_->Send(Plain(1522));
+  EXPECT_THAT(Receive(), ElementsAre(Plain(1522)));
 }
 
 TEST_F(VhostPortTest, InterruptsOnceForABatch) {
@@ -222,7 +254,8 @@ TEST_F(VhostPortTest, UsesAllQueues) {
     machine_->Post(16, 2100, pair);
     machine_->Send(Plain(60, static_cast<uint8_t>(pair)), {}, 3000, pair);
   }
-  EXPECT_THAT(Receive(), testing::UnorderedElementsAre(Plain(60, 0), Plain(60, 1), Plain(60, 2), Plain(60, 3)));
+  EXPECT_THAT(Receive(), testing::UnorderedElementsAre(Plain(60, 0), Plain(60, 1), Plain(60, 2),
+                                                       Plain(60, 3)));
   for (uint8_t flow = 0; flow < 16; ++flow) {
     Bytes frame = Plain(60);
     frame[11] = flow;  // the source

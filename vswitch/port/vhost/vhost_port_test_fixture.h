@@ -1,5 +1,5 @@
-// VhostPortTest: a port whose virtual machine is a test: a model of a guest's driver, behind a backend that does nothing by
-// itself.
+// VhostPortTest: a port whose virtual machine is a test: a model of a guest's driver, behind a
+// backend that does nothing by itself.
 #ifndef EOIB_VSWITCH_PORT_VHOST_VHOST_PORT_TEST_FIXTURE_H_
 #define EOIB_VSWITCH_PORT_VHOST_VHOST_PORT_TEST_FIXTURE_H_
 
@@ -27,9 +27,10 @@ namespace eoib {
 using Bytes = std::vector<uint8_t>;
 
 inline constexpr uint32_t kMtu = 2044;  // of the VES
-inline constexpr uint64_t kOffloads = VhostFeature::kGuestChecksum | VhostFeature::kGuestTso4 | VhostFeature::kGuestTso6;
-inline constexpr uint64_t kLinux =
-    kOffloads | VhostFeature::kMergeable | VhostFeature::kIndirect | VhostFeature::kEventIndex | VhostFeature::kVersion1;
+inline constexpr uint64_t kOffloads =
+    VhostFeature::kGuestChecksum | VhostFeature::kGuestTso4 | VhostFeature::kGuestTso6;
+inline constexpr uint64_t kLinux = kOffloads | VhostFeature::kMergeable | VhostFeature::kIndirect |
+                                   VhostFeature::kEventIndex | VhostFeature::kVersion1;
 
 inline Bytes Plain(size_t size, uint8_t last = 0) {
   Bytes frame = {2, 0, 0, 0, 0, 0x0b, 2, 0, 0, 0, 0, 0x0a, 0x88, 0xb6};
@@ -63,7 +64,8 @@ class ModelMachine {
         features_(features),
         header_size_((features & (VhostFeature::kVersion1 | VhostFeature::kMergeable)) ? 12 : 10) {
     for (int i = 0; i < 2 * pairs; ++i) {
-      queues_.push_back(std::make_unique<ModelQueue>(&memory_, size, (features & VhostFeature::kEventIndex) != 0));
+      queues_.push_back(std::make_unique<ModelQueue>(&memory_, size,
+                                                     (features & VhostFeature::kEventIndex) != 0));
       indices_.push_back({});
       notify_.push_back(MakeEventFd());
       interrupt_.push_back(MakeEventFd());
@@ -78,7 +80,8 @@ class ModelMachine {
                     {ModelMemory::kHigh, memory_.size(), memory_.At(ModelMemory::kHigh)}};
     state.log = log_;
     for (size_t i = 0; i < queues_.size(); ++i) {
-      state.queues.push_back({true, queues_[i]->rings(), indices_[i], notify_[i].get(), interrupt_[i].get()});
+      state.queues.push_back(
+          {true, queues_[i]->rings(), indices_[i], notify_[i].get(), interrupt_[i].get()});
     }
     return state;
   }
@@ -102,11 +105,13 @@ class ModelMachine {
     std::memcpy(bytes.data(), &header, sizeof(header));
     std::vector<ModelQueue::Buffer> buffers = {Put(bytes)};
     for (size_t at = 0; at < frame.size(); at += piece) {
-      buffers.push_back(Put({frame.begin() + static_cast<ptrdiff_t>(at),
-                             frame.begin() + static_cast<ptrdiff_t>(std::min(frame.size(), at + piece))}));
+      buffers.push_back(
+          Put({frame.begin() + static_cast<ptrdiff_t>(at),
+               frame.begin() + static_cast<ptrdiff_t>(std::min(frame.size(), at + piece))}));
     }
     const bool indirect = (features_ & VhostFeature::kIndirect) != 0 && buffers.size() > 2;
-    if (queues_[2 * pair + 1]->Offer(buffers, false, indirect) && !silent_) RingEventFd(notify_[2 * pair + 1].get());
+    if (queues_[2 * pair + 1]->Offer(buffers, false, indirect) && !silent_)
+      RingEventFd(notify_[2 * pair + 1].get());
   }
   // Without a notification.
   void SendSilently(const Bytes& frame) {
@@ -119,13 +124,15 @@ class ModelMachine {
     ChecksumRequest request;
     const Bytes frame = MakeSuperFrame(shape, &request);
     header.Request(request);
-    header.Describe({shape.udp ? GsoType::kUdp : GsoType::kTcp, size}, shape.ipv6, HeaderSizeOf(shape));
+    header.Describe({shape.udp ? GsoType::kUdp : GsoType::kTcp, size}, shape.ipv6,
+                    HeaderSizeOf(shape));
     Send(frame, header, piece);
   }
   void Notify() { RingEventFd(notify_[1].get()); }
   // Makes buffers available for what comes.
   void Post(size_t count, uint32_t size, size_t pair = 0) {
-    for (size_t i = 0; i < count; ++i) queues_[2 * pair]->Offer({{memory_.TakeHigh(size), size}}, true);
+    for (size_t i = 0; i < count; ++i)
+      queues_[2 * pair]->Offer({{memory_.TakeHigh(size), size}}, true);
   }
   // The frames that have come to a pair.
   std::vector<Got> Take(size_t pair = 0) {
@@ -186,7 +193,7 @@ class VhostPortTest : public testing::Test {
  protected:
   void SetUp() override {
     port_ = VhostPort::Open({.socket = directory_.path() + "/vm"}, &backend_).value();
-    port_->SetMtu(2026);
+    port_->SetMtu(2022);
   }
   void TearDown() override {
     port_.reset();
@@ -209,7 +216,9 @@ class VhostPortTest : public testing::Test {
   }
   Bytes BytesOf(const Frame& frame) {
     Bytes bytes;
-    VisitPieces(*pool_, frame, [&bytes](absl::Span<uint8_t> piece) { bytes.insert(bytes.end(), piece.begin(), piece.end()); });
+    VisitPieces(*pool_, frame, [&bytes](absl::Span<uint8_t> piece) {
+      bytes.insert(bytes.end(), piece.begin(), piece.end());
+    });
     return bytes;
   }
   std::vector<Bytes> Receive() {
@@ -240,9 +249,11 @@ class VhostPortTest : public testing::Test {
     frame.rest = static_cast<uint32_t>(bytes.size()) - frame.length;
     return frame;
   }
-  DropReason Transmit(const Bytes& bytes, bool strip = false, const ChecksumRequest& checksum = {}, const Gso& gso = {}) {
+  DropReason Transmit(const Bytes& bytes, bool strip = false, const ChecksumRequest& checksum = {},
+                      const Gso& gso = {}) {
     const Frame frame = InBuffers(bytes, checksum, gso);
-    const DropReason reason = frame.IsLarge() ? port_->TransmitLarge(*pool_, frame, strip) : port_->Transmit(frame, strip);
+    const DropReason reason = frame.IsLarge() ? port_->TransmitLarge(*pool_, frame, strip)
+                                              : port_->Transmit(frame, strip);
     DropReason lost;
     if (reason == DropReason::kNone) {
       EXPECT_EQ(port_->Flush(&lost), 0u);

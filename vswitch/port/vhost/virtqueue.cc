@@ -18,15 +18,16 @@ RingDescriptor ReadDescriptor(const RingDescriptor* at) {
 
 bool IsAligned(const void* at, size_t to) { return reinterpret_cast<uintptr_t>(at) % to == 0; }
 
-// virtio 1.1 §2.6.7.1 and §2.6.8.1: whether `event` is among the indices from `before` to `after` - 1.
+// virtio 1.1 §2.6.7.1 and §2.6.8.1: whether `event` is among the indices from `before` to `after`
+// - 1.
 bool Passed(uint16_t event, uint16_t before, uint16_t after) {
   return static_cast<uint16_t>(after - event - 1) < static_cast<uint16_t>(after - before);
 }
 
 }  // namespace
 
-void Virtqueue::Attach(uint16_t number, const Rings& rings, const Features& features, const Indices& indices,
-                       const GuestMemory* memory, DirtyLog* log) {
+void Virtqueue::Attach(uint16_t number, const Rings& rings, const Features& features,
+                       const Indices& indices, const GuestMemory* memory, DirtyLog* log) {
   *this = Virtqueue();
   number_ = number;
   descriptors_ = reinterpret_cast<const RingDescriptor*>(rings.descriptors);
@@ -40,7 +41,8 @@ void Virtqueue::Attach(uint16_t number, const Rings& rings, const Features& feat
   next_used_ = published_ = indices.used;
   if (!std::has_single_bit(size_) || size_ > 32768) {
     Stop("a size that is no power of two", size_);
-  } else if (!IsAligned(rings.descriptors, 16) || !IsAligned(rings.available, 2) || !IsAligned(rings.used, 4)) {
+  } else if (!IsAligned(rings.descriptors, 16) || !IsAligned(rings.available, 2) ||
+             !IsAligned(rings.used, 4)) {
     Stop("rings that are not aligned, of size", size_);
   } else if (!memory->Contains(rings.descriptors, size_ * sizeof(RingDescriptor)) ||
              !memory->Contains(rings.available, AvailRing::Bytes(size_, features.event_index)) ||
@@ -56,7 +58,8 @@ bool Virtqueue::Stop(const char* why, uint64_t detail) noexcept {
 }
 
 std::string Virtqueue::fault() const {
-  return fault_ == nullptr ? "" : absl::StrCat("queue ", number_, " has ", fault_, " ", fault_detail_);
+  return fault_ == nullptr ? ""
+                           : absl::StrCat("queue ", number_, " has ", fault_, " ", fault_detail_);
 }
 
 uint16_t Virtqueue::Load(const uint16_t* word) const noexcept {
@@ -65,7 +68,9 @@ uint16_t Virtqueue::Load(const uint16_t* word) const noexcept {
 
 void Virtqueue::Store(uint16_t* word, uint16_t value) noexcept {
   std::atomic_ref(*word).store(value, std::memory_order_release);
-  if (log_ != nullptr) log_->LogUsed(number_, static_cast<uint64_t>(word - used_) * sizeof(uint16_t), sizeof(uint16_t));
+  if (log_ != nullptr)
+    log_->LogUsed(number_, static_cast<uint64_t>(word - used_) * sizeof(uint16_t),
+                  sizeof(uint16_t));
 }
 
 bool Virtqueue::HasAvailable() noexcept {
@@ -82,23 +87,28 @@ bool Virtqueue::Next(Direction direction, DescriptorChain* chain) noexcept {
   if (!HasAvailable()) return false;
   const uint16_t slot = next_available_ & (size_ - 1);
   const uint16_t head = Load(&available_[AvailRing::kHeads + slot]);
-  if (ABSL_PREDICT_FALSE(head >= size_)) return Stop("a chain that begins outside of the table, at descriptor", head);
+  if (ABSL_PREDICT_FALSE(head >= size_))
+    return Stop("a chain that begins outside of the table, at descriptor", head);
   chain->head = head;
   chain->count = 0;
   chain->length = 0;
-  if (!Collect(direction, Table::kQueue, {descriptors_, size_}, ReadDescriptor(&descriptors_[head]), chain)) return false;
+  if (!Collect(direction, Table::kQueue, {descriptors_, size_}, ReadDescriptor(&descriptors_[head]),
+               chain))
+    return false;
   ++next_available_;
   return true;
 }
 
-// Walks a chain in a table. A chain has at most as many descriptors as the table, which ends loops. An indirect table may lie
-// anywhere in the guest's memory, also where the queue's own is, so `kind` ends the recursion.
-bool Virtqueue::Collect(Direction direction, Table kind, absl::Span<const RingDescriptor> table, RingDescriptor first,
-                        DescriptorChain* chain) noexcept {
+// Walks a chain in a table. A chain has at most as many descriptors as the table, which ends loops.
+// An indirect table may lie anywhere in the guest's memory, also where the queue's own is, so
+// `kind` ends the recursion.
+bool Virtqueue::Collect(Direction direction, Table kind, absl::Span<const RingDescriptor> table,
+                        RingDescriptor first, DescriptorChain* chain) noexcept {
   RingDescriptor descriptor = first;
   for (size_t walked = 1;; ++walked) {
     if ((descriptor.flags & RingDescriptor::kIndirect) != 0) {
-      if (!features_.indirect || kind == Table::kIndirect || (descriptor.flags & RingDescriptor::kNext) != 0) {
+      if (!features_.indirect || kind == Table::kIndirect ||
+          (descriptor.flags & RingDescriptor::kNext) != 0) {
         return Stop("an indirect table where none may be, in the chain of descriptor", chain->head);
       }
       const size_t inner = descriptor.length / sizeof(RingDescriptor);
@@ -107,14 +117,17 @@ bool Virtqueue::Collect(Direction direction, Table kind, absl::Span<const RingDe
       }
       const uint8_t* const at = memory_->Translate(descriptor.address, descriptor.length);
       if (at == nullptr || !IsAligned(at, alignof(RingDescriptor))) {
-        return Stop("an indirect table outside of the guest's memory or not aligned, at address", descriptor.address);
+        return Stop("an indirect table outside of the guest's memory or not aligned, at address",
+                    descriptor.address);
       }
       const auto* const indirect = reinterpret_cast<const RingDescriptor*>(at);
-      return Collect(direction, Table::kIndirect, {indirect, inner}, ReadDescriptor(indirect), chain);
+      return Collect(direction, Table::kIndirect, {indirect, inner}, ReadDescriptor(indirect),
+                     chain);
     }
     if (!Add(direction, descriptor, chain)) return false;
     if ((descriptor.flags & RingDescriptor::kNext) == 0) return true;
-    if (descriptor.next >= table.size()) return Stop("a chain that leaves its table, to descriptor", descriptor.next);
+    if (descriptor.next >= table.size())
+      return Stop("a chain that leaves its table, to descriptor", descriptor.next);
     if (walked == table.size() || walked == DescriptorChain::kMost) {
       return Stop("a loop, or too many descriptors, in the chain of descriptor", chain->head);
     }
@@ -122,12 +135,14 @@ bool Virtqueue::Collect(Direction direction, Table kind, absl::Span<const RingDe
   }
 }
 
-bool Virtqueue::Add(Direction direction, const RingDescriptor& descriptor, DescriptorChain* chain) noexcept {
+bool Virtqueue::Add(Direction direction, const RingDescriptor& descriptor,
+                    DescriptorChain* chain) noexcept {
   const bool writable = (descriptor.flags & RingDescriptor::kWrite) != 0;
   if (writable != (direction == Direction::kToGuest)) {
-    return Stop(writable ? "a buffer to write to among those to send, in the chain of descriptor"
-                         : "a buffer to read from among those to receive into, in the chain of descriptor",
-                chain->head);
+    return Stop(
+        writable ? "a buffer to write to among those to send, in the chain of descriptor"
+                 : "a buffer to read from among those to receive into, in the chain of descriptor",
+        chain->head);
   }
   if (descriptor.length == 0) return true;
   uint8_t* const data = memory_->Translate(descriptor.address, descriptor.length);
@@ -157,13 +172,15 @@ bool Virtqueue::Publish() noexcept {
   published_ = next_used_;
   // The guest first allows interrupts and then looks at the index.
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (features_.event_index) return Passed(Load(&available_[AvailRing::UsedEvent(size_)]), before, published_);
+  if (features_.event_index)
+    return Passed(Load(&available_[AvailRing::UsedEvent(size_)]), before, published_);
   return (Load(&available_[AvailRing::kFlags]) & AvailRing::kNoInterrupt) == 0;
 }
 
 bool Virtqueue::EnableNotification() noexcept {
   if (broken() || !attached()) return false;
-  features_.event_index ? Store(&used_[UsedRing::AvailEvent(size_)], next_available_) : SetUsedFlags(0);
+  features_.event_index ? Store(&used_[UsedRing::AvailEvent(size_)], next_available_)
+                        : SetUsedFlags(0);
   // The guest first makes a chain available and then looks whether to notify.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   return HasAvailable();

@@ -1,11 +1,11 @@
 // Virtqueue: the device's side of one split virtqueue (virtio 1.1 §2.6), over plain memory.
 //
-// The guest writes the rings and may write anything, at any time. Each word of them is read once. A ring that breaks a rule of
-// virtio stops the queue for good: fault() says why, and no function finds anything from then on. Nothing outside of the
-// guest's memory is read or written.
+// The guest writes the rings and may write anything, at any time. Each word of them is read once. A
+// ring that breaks a rule of virtio stops the queue for good: fault() says why, and no function
+// finds anything from then on. Nothing outside of the guest's memory is read or written.
 //
-// Order of calls: Next takes a chain, and Rewind gives the last ones back. Use returns a chain to the guest, which sees it
-// after Publish. The queue holds no chain between two turns of the worker.
+// Order of calls: Next takes a chain, and Rewind gives the last ones back. Use returns a chain to
+// the guest, which sees it after Publish. The queue holds no chain between two turns of the worker.
 //
 // For one thread at a time.
 #ifndef EOIB_VSWITCH_PORT_VHOST_VIRTQUEUE_H_
@@ -71,11 +71,11 @@ class Virtqueue {
   };
   enum class Direction : uint8_t { kFromGuest, kToGuest };
 
-  // `number` is that of the queue in its device. `memory` outlives the queue's use, up to the next Attach or Detach; so does
-  // `log`, which is null unless the guest migrates. The queue is broken if a ring of that size, with those features, is not in
-  // one region of the memory.
-  void Attach(uint16_t number, const Rings& rings, const Features& features, const Indices& indices, const GuestMemory* memory,
-              DirtyLog* log);
+  // `number` is that of the queue in its device. `memory` outlives the queue's use, up to the next
+  // Attach or Detach; so does `log`, which is null unless the guest migrates. The queue is broken
+  // if a ring of that size, with those features, is not in one region of the memory.
+  void Attach(uint16_t number, const Rings& rings, const Features& features, const Indices& indices,
+              const GuestMemory* memory, DirtyLog* log);
   void Detach() { *this = Virtqueue(); }
   bool attached() const { return size_ != 0; }
   Indices indices() const { return {next_available_, next_used_}; }
@@ -84,11 +84,13 @@ class Virtqueue {
   std::string fault() const;
   bool broken() const { return fault_ != nullptr; }
 
-  // Takes the next chain that the guest made available, whose pieces are all readable, or all writable, as `direction` says.
-  // False if there is none, or the queue is broken.
+  // Takes the next chain that the guest made available, whose pieces are all readable, or all
+  // writable, as `direction` says. False if there is none, or the queue is broken.
   bool Next(Direction direction, DescriptorChain* chain) noexcept;
   // Gives the last `chains` of Next back, which were not used.
-  void Rewind(uint16_t chains) noexcept { next_available_ = static_cast<uint16_t>(next_available_ - chains); }
+  void Rewind(uint16_t chains) noexcept {
+    next_available_ = static_cast<uint16_t>(next_available_ - chains);
+  }
   // Returns a chain, with `written` bytes in it.
   void Use(uint16_t head, uint32_t written) noexcept;
   // Logs bytes that the caller wrote to a piece of a chain.
@@ -100,7 +102,8 @@ class Virtqueue {
 
   // Asks the guest to notify the device of further chains. Returns whether there is one already.
   bool EnableNotification() noexcept;
-  // Spares the guest notifications, as far as that is possible: with the event index they end by themselves.
+  // Spares the guest notifications, as far as that is possible: with the event index they end by
+  // themselves.
   void DisableNotification() noexcept;
   bool HasAvailable() noexcept;
 
@@ -109,8 +112,8 @@ class Virtqueue {
   uint16_t Load(const uint16_t* word) const noexcept;
   void Store(uint16_t* word, uint16_t value) noexcept;
   enum class Table : uint8_t { kQueue, kIndirect };
-  bool Collect(Direction direction, Table kind, absl::Span<const RingDescriptor> table, RingDescriptor first,
-               DescriptorChain* chain) noexcept;
+  bool Collect(Direction direction, Table kind, absl::Span<const RingDescriptor> table,
+               RingDescriptor first, DescriptorChain* chain) noexcept;
   bool Add(Direction direction, const RingDescriptor& descriptor, DescriptorChain* chain) noexcept;
   void SetUsedFlags(uint16_t flags) noexcept;
 

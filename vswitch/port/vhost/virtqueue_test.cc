@@ -54,7 +54,8 @@ TEST_F(VirtqueueTest, RefusesRingsThatAreNotInTheMemory) {
   uint8_t* const end = start + kSize;
   const auto breaks = [this](const Virtqueue::Rings& rings, bool event_index = false) {
     queue_.Attach(1, rings, {.event_index = event_index}, {}, &map_, nullptr);
-    EXPECT_EQ(queue_.fault().find("rings that are not in the guest's memory") != std::string::npos, queue_.broken());
+    EXPECT_EQ(queue_.fault().find("rings that are not in the guest's memory") != std::string::npos,
+              queue_.broken());
     return queue_.broken();
   };
   const Virtqueue::Rings good{start, start + 128, start + 256, 8};
@@ -64,7 +65,8 @@ TEST_F(VirtqueueTest, RefusesRingsThatAreNotInTheMemory) {
     rings.*ring = at;
     return rings;
   };
-  for (const auto ring : {&Virtqueue::Rings::descriptors, &Virtqueue::Rings::available, &Virtqueue::Rings::used}) {
+  for (const auto ring :
+       {&Virtqueue::Rings::descriptors, &Virtqueue::Rings::available, &Virtqueue::Rings::used}) {
     EXPECT_TRUE(breaks(with(ring, end)));
     EXPECT_TRUE(breaks(with(ring, start - 16)));
     EXPECT_TRUE(breaks(with(ring, nullptr)));
@@ -121,7 +123,8 @@ TEST_F(VirtqueueTest, GivesBackWhatItDoesNotUse) {
   EXPECT_EQ(chain_.length, 10u);
 }
 
-// virtio 1.1 §2.6.7 (interrupts) and §2.6.8 (notifications), with flags and with the event index; also where indices wrap.
+// virtio 1.1 §2.6.7 (interrupts) and §2.6.8 (notifications), with flags and with the event index;
+// also where indices wrap.
 TEST_F(VirtqueueTest, SparesInterruptsAndNotifications) {
   for (const bool event_index : {false, true}) {
     for (const uint16_t start : {0, 65534}) {
@@ -135,7 +138,8 @@ TEST_F(VirtqueueTest, SparesInterruptsAndNotifications) {
         EXPECT_TRUE(guest_->Take().has_value());
         return interrupt;
       };
-      for (int i = 0; i < 6; ++i) EXPECT_EQ(exchange(i % 2 == 0), i % 2 == 0) << i << event_index << start;
+      for (int i = 0; i < 6; ++i)
+        EXPECT_EQ(exchange(i % 2 == 0), i % 2 == 0) << i << event_index << start;
       EXPECT_FALSE(queue_.EnableNotification());
       EXPECT_TRUE(guest_->Offer({{ModelMemory::kHigh, 60}}, false)) << "should notify";
       EXPECT_TRUE(queue_.EnableNotification()) << "there is one";
@@ -159,7 +163,9 @@ TEST_F(VirtqueueTest, KeepsItsPlaceForASuccessor) {
 
 class RecordingLog final : public DirtyLog {
  public:
-  void LogGuest(uint64_t address, uint64_t length) noexcept override { guest.push_back({address, length}); }
+  void LogGuest(uint64_t address, uint64_t length) noexcept override {
+    guest.push_back({address, length});
+  }
   void LogUsed(uint16_t queue, uint64_t offset, uint64_t length) noexcept override {
     EXPECT_EQ(queue, 1);
     used.push_back({offset, length});
@@ -222,7 +228,8 @@ TEST_F(VirtqueueTest, StopsAtWhatBreaksARule) {
   }
   fresh();
   *guest_->Descriptor(0) = {ModelMemory::kHigh, 16, RingDescriptor::kIndirect, 0};
-  *reinterpret_cast<RingDescriptor*>(memory_.At(ModelMemory::kHigh)) = {ModelMemory::kHigh, 16, RingDescriptor::kIndirect, 0};
+  *reinterpret_cast<RingDescriptor*>(memory_.At(ModelMemory::kHigh)) = {
+      ModelMemory::kHigh, 16, RingDescriptor::kIndirect, 0};
   guest_->MakeAvailable(0);
   ExpectFault("an indirect table where none may be");
 }

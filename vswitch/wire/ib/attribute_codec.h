@@ -1,8 +1,8 @@
 // Helpers of the MAD attribute codecs, only for the .cc files of this directory.
 //
-// A codec lists the fields of an attribute once, in a function Fields(copy, wire, value). It calls copy(wire.field, value.field)
-// for a whole field, and copy(wire.field, value.field, shift, width) for `width` bits from bit `shift` on. With ToWire the list
-// encodes, with FromWire it decodes.
+// A codec lists the fields of an attribute once, in a function Fields(copy, wire, value). It calls
+// copy(wire.field, value.field) for a whole field, and copy(wire.field, value.field, shift, width)
+// for `width` bits from bit `shift` on. With ToWire the list encodes, with FromWire it decodes.
 #ifndef EOIB_VSWITCH_WIRE_IB_ATTRIBUTE_CODEC_H_
 #define EOIB_VSWITCH_WIRE_IB_ATTRIBUTE_CODEC_H_
 
@@ -19,11 +19,13 @@
 
 namespace eoib {
 
-// Reads the wire struct of attribute `name` from the start of `bytes`; kInvalidArgument if `bytes` is too short.
+// Reads the wire struct of attribute `name` from the start of `bytes`; kInvalidArgument if `bytes`
+// is too short.
 template <typename Wire>
 absl::StatusOr<Wire> ReadAttribute(absl::Span<const uint8_t> bytes, absl::string_view name) {
   if (bytes.size() < sizeof(Wire)) {
-    return absl::InvalidArgumentError(absl::StrCat("decode ", name, ": ", bytes.size(), " bytes, expected ", sizeof(Wire)));
+    return absl::InvalidArgumentError(
+        absl::StrCat("decode ", name, ": ", bytes.size(), " bytes, expected ", sizeof(Wire)));
   }
   return ReadWire<Wire>(bytes.data());
 }

@@ -22,19 +22,21 @@ bool IsFifo(const std::string& path) {
 absl::Status CheckFifo(int fd, const std::string& path) {
   struct stat info;
   if (fstat(fd, &info) != 0) return absl::ErrnoToStatus(errno, absl::StrCat("open capture ", path));
-  if (S_ISFIFO(info.st_mode) && info.st_uid == geteuid() && (info.st_mode & 0077) == 0) return absl::OkStatus();
-  return absl::PermissionDeniedError(absl::StrCat("open capture ", path,
-                                                  ": another user than this program's could read from this fifo; make it with "
-                                                  "`mkfifo -m 600` as user ",
-                                                  geteuid(), ", or capture to -"));
+  if (S_ISFIFO(info.st_mode) && info.st_uid == geteuid() && (info.st_mode & 0077) == 0)
+    return absl::OkStatus();
+  return absl::PermissionDeniedError(
+      absl::StrCat("open capture ", path,
+                   ": another user than this program's could read from this fifo; make it with "
+                   "`mkfifo -m 600` as user ",
+                   geteuid(), ", or capture to -"));
 }
 
 // Does not wait for a reader, neither here nor when writing.
 absl::StatusOr<int> OpenFifo(const std::string& path) {
   UniqueFd fd(open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));
   if (!fd.valid() && errno == ENXIO) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("open capture ", path, ": no process reads this fifo; start the reader first"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "open capture ", path, ": no process reads this fifo; start the reader first"));
   }
   if (!fd.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("open capture ", path));
   if (absl::Status status = CheckFifo(fd.get(), path); !status.ok()) return status;
@@ -45,7 +47,8 @@ absl::Status CannotCreate(int error, const std::string& path) {
   if (error != EEXIST) return absl::ErrnoToStatus(error, absl::StrCat("open capture ", path));
   return absl::AlreadyExistsError(
       absl::StrCat("open capture ", path,
-                   ": a file or link of that name exists, and a capture overwrites none; remove it or choose another path"));
+                   ": a file or link of that name exists, and a capture overwrites none; remove it "
+                   "or choose another path"));
 }
 
 bool WaitForReader(int fd, const std::function<bool()>& may_wait) {

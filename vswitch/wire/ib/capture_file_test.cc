@@ -45,8 +45,9 @@ TEST(CaptureFileTest, OpensNoFifoThatAnotherUserCanReadOrReplace) {
     const UniqueFd closed(fd.value_or(-1));
     EXPECT_EQ(fd.ok(), row.opens) << row.description << ": " << fd.status();
     if (row.opens) continue;
-    EXPECT_THAT(std::string(fd.status().message()),
-                AllOf(HasSubstr("open capture " + path + ": "), HasSubstr("make it with `mkfifo -m 600`")))
+    EXPECT_THAT(
+        std::string(fd.status().message()),
+        AllOf(HasSubstr("open capture " + path + ": "), HasSubstr("make it with `mkfifo -m 600`")))
         << row.description;
   }
 }

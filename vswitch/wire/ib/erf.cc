@@ -34,7 +34,8 @@ struct PcapRecordHeader {
 };
 static_assert(sizeof(PcapRecordHeader) == 16);
 
-// Endace's Extensible Record Format. Its timestamp is little-endian, its other fields are big-endian.
+// Endace's Extensible Record Format. Its timestamp is little-endian, its other fields are
+// big-endian.
 struct ErfHeader {
   std::array<uint8_t, 8> timestamp{};  // little-endian: seconds 32 | fraction of a second 32
   uint8_t type = kErfTypeInfiniband;
@@ -46,8 +47,9 @@ struct ErfHeader {
 static_assert(sizeof(ErfHeader) == 16);
 static_assert(sizeof(PcapRecordHeader) + sizeof(ErfHeader) == ErfWriter::kRecordOverhead);
 
-// A provenance record: one section, for the capture interface, with one comment. A tag has a type, the length of its value,
-// and the value padded to four bytes. The section's own tag has the length of all tags in it.
+// A provenance record: one section, for the capture interface, with one comment. A tag has a type,
+// the length of its value, and the value padded to four bytes. The section's own tag has the length
+// of all tags in it.
 struct ErfTag {
   be16 type;
   be16 length;
@@ -73,7 +75,9 @@ std::array<uint8_t, 8> ErfStamp(uint32_t seconds, uint32_t nanoseconds) {
   return bytes;
 }
 
-absl::Span<const uint8_t> Bytes(const void* bytes, size_t length) { return {static_cast<const uint8_t*>(bytes), length}; }
+absl::Span<const uint8_t> Bytes(const void* bytes, size_t length) {
+  return {static_cast<const uint8_t*>(bytes), length};
+}
 
 bool FitsUint32Seconds(absl::Time timestamp) {
   return timestamp >= absl::UnixEpoch() && absl::ToUnixSeconds(timestamp) <= 0xffff'ffff;
@@ -81,9 +85,11 @@ bool FitsUint32Seconds(absl::Time timestamp) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ErfWriter>> ErfWriter::Open(const std::string& path, uint8_t interface) {
+absl::StatusOr<std::unique_ptr<ErfWriter>> ErfWriter::Open(const std::string& path,
+                                                           uint8_t interface) {
   if (interface > kMaxInterface) {
-    return absl::InvalidArgumentError(absl::StrCat("open capture ", path, ": interface ", interface, " is more than 3"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("open capture ", path, ": interface ", interface, " is more than 3"));
   }
   const absl::StatusOr<int> fd = OpenCaptureFile(path);
   if (!fd.ok()) return fd.status();
@@ -96,13 +102,15 @@ std::unique_ptr<ErfWriter> ErfWriter::Adopt(int fd, const std::string& path, uin
   return writer;
 }
 
-ErfWriter::ErfWriter(std::string path, int fd, uint8_t interface) : path_(std::move(path)), interface_(interface), fd_(fd) {
+ErfWriter::ErfWriter(std::string path, int fd, uint8_t interface)
+    : path_(std::move(path)), interface_(interface), fd_(fd) {
   buffer_.reserve(kBufferSize + kMaxPacket);
 }
 
 ErfWriter::~ErfWriter() { Close().IgnoreError(); }
 
-absl::Status ErfWriter::Write(absl::Time timestamp, absl::Span<const absl::Span<const uint8_t>> pieces, size_t length) {
+absl::Status ErfWriter::Write(absl::Time timestamp,
+                              absl::Span<const absl::Span<const uint8_t>> pieces, size_t length) {
   const uint64_t before = bytes_;
   absl::Status status = AddRecord(timestamp, kErfTypeInfiniband, pieces, length);
   if (bytes_ != before) ++packets_;
@@ -111,33 +119,40 @@ absl::Status ErfWriter::Write(absl::Time timestamp, absl::Span<const absl::Span<
 
 absl::Status ErfWriter::WriteComment(absl::Time timestamp, absl::string_view comment) {
   if (comment.size() > kMaxComment) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("write capture ", path_, ": comment of ", comment.size(), " bytes: at most ", kMaxComment));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "write capture ", path_, ": comment of ", comment.size(), " bytes: at most ", kMaxComment));
   }
   static constexpr std::array<uint8_t, 3> kFill{};
   const size_t fill = (4 - comment.size() % 4) % 4;
   const size_t length = sizeof(ErfSection) + sizeof(ErfTag) + comment.size() + fill;
-  const ErfSection section = {{be16(kSectionInterface), be16(4)}, be16(interface_), be16(static_cast<uint16_t>(length))};
+  const ErfSection section = {
+      {be16(kSectionInterface), be16(4)}, be16(interface_), be16(static_cast<uint16_t>(length))};
   const ErfTag tag = {be16(kTagComment), be16(static_cast<uint16_t>(comment.size()))};
-  const absl::Span<const uint8_t> pieces[] = {
-      Bytes(&section, sizeof(section)), Bytes(&tag, sizeof(tag)), Bytes(comment.data(), comment.size()), {kFill.data(), fill}};
+  const absl::Span<const uint8_t> pieces[] = {Bytes(&section, sizeof(section)),
+                                              Bytes(&tag, sizeof(tag)),
+                                              Bytes(comment.data(), comment.size()),
+                                              {kFill.data(), fill}};
   return AddRecord(timestamp, kErfTypeMeta, pieces);
 }
 
-absl::Status ErfWriter::AddRecord(absl::Time timestamp, uint8_t type, absl::Span<const absl::Span<const uint8_t>> pieces,
+absl::Status ErfWriter::AddRecord(absl::Time timestamp, uint8_t type,
+                                  absl::Span<const absl::Span<const uint8_t>> pieces,
                                   size_t length) {
   if (!status_.ok()) return status_;
-  if (fd_ < 0) return absl::FailedPreconditionError(absl::StrCat("write capture ", path_, ": already closed"));
+  if (fd_ < 0)
+    return absl::FailedPreconditionError(absl::StrCat("write capture ", path_, ": already closed"));
   size_t recorded = 0;
   for (absl::Span<const uint8_t> piece : pieces) recorded += piece.size();
   length = std::max(length, recorded);
   if (length > kMaxPacket) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("write capture ", path_, ": packet of ", length, " bytes: at most ", kMaxPacket, " fit a record"));
+    return absl::InvalidArgumentError(absl::StrCat("write capture ", path_, ": packet of ", length,
+                                                   " bytes: at most ", kMaxPacket,
+                                                   " fit a record"));
   }
   if (!FitsUint32Seconds(timestamp)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("write capture ", path_, ": stamp ", absl::FormatTime(timestamp), " is not between 1970 and 2106"));
+    return absl::InvalidArgumentError(absl::StrCat("write capture ", path_, ": stamp ",
+                                                   absl::FormatTime(timestamp),
+                                                   " is not between 1970 and 2106"));
   }
   AppendRecordHeaders(timestamp, type, recorded, length);
   for (absl::Span<const uint8_t> piece : pieces) Append(piece.data(), piece.size());
@@ -155,7 +170,8 @@ absl::Status ErfWriter::Flush() {
 absl::Status ErfWriter::Close() {
   if (fd_ < 0) return status_;
   absl::Status status = Flush();
-  if (close(fd_) != 0 && status.ok()) status = status_ = absl::ErrnoToStatus(errno, absl::StrCat("close capture ", path_));
+  if (close(fd_) != 0 && status.ok())
+    status = status_ = absl::ErrnoToStatus(errno, absl::StrCat("close capture ", path_));
   fd_ = -1;
   return status;
 }
@@ -167,12 +183,14 @@ void ErfWriter::AppendFileHeader() {
   Append(&header, sizeof(header));
 }
 
-void ErfWriter::AppendRecordHeaders(absl::Time timestamp, uint8_t type, size_t recorded, size_t length) {
+void ErfWriter::AppendRecordHeaders(absl::Time timestamp, uint8_t type, size_t recorded,
+                                    size_t length) {
   const auto seconds = static_cast<uint32_t>(absl::ToUnixSeconds(timestamp));
   const absl::Duration rest = timestamp - absl::FromUnixSeconds(seconds);
   const auto nanoseconds = static_cast<uint32_t>(absl::ToInt64Nanoseconds(rest));
   const auto record_length = static_cast<uint32_t>(sizeof(ErfHeader) + recorded);
-  const PcapRecordHeader pcap{seconds, nanoseconds, record_length, static_cast<uint32_t>(sizeof(ErfHeader) + length)};
+  const PcapRecordHeader pcap{seconds, nanoseconds, record_length,
+                              static_cast<uint32_t>(sizeof(ErfHeader) + length)};
   ErfHeader erf;
   erf.timestamp = ErfStamp(seconds, nanoseconds);
   erf.type = type;

@@ -15,12 +15,13 @@ constexpr int kPadCountShift = 4;
 constexpr uint8_t kPadCountMask = 3;
 constexpr size_t kTransportHeadersSize = sizeof(Bth) + sizeof(Deth);
 
-// Both CRCs take the least significant bit of a byte first, so the polynomials are bit-reversed here.
+// Both CRCs take the least significant bit of a byte first, so the polynomials are bit-reversed
+// here.
 constexpr uint32_t kIcrcPolynomial = 0xedb8'8320;  // 0x04c11db7 (§7.8.1)
 constexpr uint16_t kVcrcPolynomial = 0xd008;       // 0x100b (§7.8.2)
 
-// The i-th table has the CRC of a byte followed by `i` zero bytes, so eight bytes are processed at once. Byte by byte, the
-// CRCs would be most of the cost of a capture.
+// The i-th table has the CRC of a byte followed by `i` zero bytes, so eight bytes are processed at
+// once. Byte by byte, the CRCs would be most of the cost of a capture.
 constexpr size_t kCrcStride = 8;
 template <typename Crc>
 using CrcTables = std::array<std::array<Crc, 256>, kCrcStride>;
@@ -30,7 +31,8 @@ constexpr CrcTables<Crc> MakeCrcTables(Crc polynomial) {
   CrcTables<Crc> tables{};
   for (size_t byte = 0; byte < 256; ++byte) {
     Crc crc = static_cast<Crc>(byte);
-    for (int bit = 0; bit < 8; ++bit) crc = static_cast<Crc>(crc >> 1 ^ ((crc & 1) != 0 ? polynomial : 0));
+    for (int bit = 0; bit < 8; ++bit)
+      crc = static_cast<Crc>(crc >> 1 ^ ((crc & 1) != 0 ? polynomial : 0));
     tables[0][byte] = crc;
   }
   for (size_t i = 1; i < kCrcStride; ++i) {
@@ -46,8 +48,9 @@ constexpr auto kVcrcTables = MakeCrcTables(kVcrcPolynomial);
 
 // Written so that compilers make one load of it.
 uint64_t ReadLittleEndian(const uint8_t* bytes) {
-  return uint64_t{bytes[0]} | uint64_t{bytes[1]} << 8 | uint64_t{bytes[2]} << 16 | uint64_t{bytes[3]} << 24 |
-         uint64_t{bytes[4]} << 32 | uint64_t{bytes[5]} << 40 | uint64_t{bytes[6]} << 48 | uint64_t{bytes[7]} << 56;
+  return uint64_t{bytes[0]} | uint64_t{bytes[1]} << 8 | uint64_t{bytes[2]} << 16 |
+         uint64_t{bytes[3]} << 24 | uint64_t{bytes[4]} << 32 | uint64_t{bytes[5]} << 40 |
+         uint64_t{bytes[6]} << 48 | uint64_t{bytes[7]} << 56;
 }
 
 template <typename Crc>
@@ -58,7 +61,8 @@ Crc UpdateCrc(const CrcTables<Crc>& tables, Crc crc, absl::Span<const uint8_t> b
     crc = 0;
     for (size_t i = 0; i < kCrcStride; ++i) crc ^= tables[kCrcStride - 1 - i][word >> 8 * i & 0xff];
   }
-  for (; at < bytes.size(); ++at) crc = static_cast<Crc>(crc >> 8 ^ tables[0][(crc ^ bytes[at]) & 0xff]);
+  for (; at < bytes.size(); ++at)
+    crc = static_cast<Crc>(crc >> 8 ^ tables[0][(crc ^ bytes[at]) & 0xff]);
   return crc;
 }
 
@@ -70,7 +74,8 @@ absl::Span<const uint8_t> Bytes(const Wire& wire) {
 bool IsLocal(const UdHeaders& headers) { return (headers.lrh.sl_lnh & 3) == kLnhIbaLocal; }
 
 template <typename Crc>
-Crc UpdateByHeaders(Crc (*update)(Crc, absl::Span<const uint8_t>), Crc crc, const UdHeaders& headers) {
+Crc UpdateByHeaders(Crc (*update)(Crc, absl::Span<const uint8_t>), Crc crc,
+                    const UdHeaders& headers) {
   crc = update(crc, Bytes(headers.lrh));
   if (!IsLocal(headers)) crc = update(crc, Bytes(headers.grh));
   return update(update(crc, Bytes(headers.bth)), Bytes(headers.deth));
@@ -85,7 +90,8 @@ size_t GrhPayloadLength(size_t payload_length) {
 
 Grh MakeGrh(const UdPacket& packet) noexcept {
   Grh grh;
-  grh.version_class_flow = uint32_t{kGrhIpVersion} << kVersionShift | uint32_t{packet.traffic_class} << kTrafficClassShift |
+  grh.version_class_flow = uint32_t{kGrhIpVersion} << kVersionShift |
+                           uint32_t{packet.traffic_class} << kTrafficClassShift |
                            (packet.flow_label & kFlowLabelMask);
   grh.payload_length = static_cast<uint16_t>(GrhPayloadLength(packet.payload_length));
   grh.next_header = kGrhNextHeaderBth;
@@ -100,12 +106,13 @@ UdHeaders MakeUdHeaders(const UdPacket& packet) noexcept {
   headers.lrh.vl_lver = static_cast<uint8_t>(packet.vl << kVlShift);
   headers.lrh.sl_lnh = static_cast<uint8_t>(packet.sl.value() << kSlShift | kLnhIbaGlobal);
   headers.lrh.dlid = packet.dlid;
-  headers.lrh.packet_length = static_cast<uint16_t>((UdPacketSize(packet.payload_length) - kVcrcSize) / 4);
+  headers.lrh.packet_length =
+      static_cast<uint16_t>((UdPacketSize(packet.payload_length) - kVcrcSize) / 4);
   headers.lrh.slid = packet.slid.value();
   headers.grh = MakeGrh(packet);
   headers.bth.opcode = kBthUdSendOnly;
-  headers.bth.flags =
-      static_cast<uint8_t>((packet.solicited ? kSolicited : 0) | UdPadCount(packet.payload_length) << kPadCountShift);
+  headers.bth.flags = static_cast<uint8_t>((packet.solicited ? kSolicited : 0) |
+                                           UdPadCount(packet.payload_length) << kPadCountShift);
   headers.bth.pkey = packet.pkey.value();
   headers.bth.destination_qpn = packet.destination_qpn.value();
   headers.bth.psn = packet.psn;
@@ -114,7 +121,8 @@ UdHeaders MakeUdHeaders(const UdPacket& packet) noexcept {
   return headers;
 }
 
-UdTrailer MakeUdTrailer(const UdHeaders& headers, absl::Span<const absl::Span<const uint8_t>> payload) noexcept {
+UdTrailer MakeUdTrailer(const UdHeaders& headers,
+                        absl::Span<const absl::Span<const uint8_t>> payload) noexcept {
   uint32_t icrc = IcrcOfHeaders(headers);
   uint16_t vcrc = UpdateByHeaders(UpdateVcrc, kVcrcSeed, headers);
   for (absl::Span<const uint8_t> piece : payload) {
@@ -126,7 +134,8 @@ UdTrailer MakeUdTrailer(const UdHeaders& headers, absl::Span<const absl::Span<co
   icrc = UpdateIcrc(icrc, absl::MakeConstSpan(trailer.bytes.data(), pad));
   const auto icrc_bytes = FinishIcrc(icrc);
   std::memcpy(&trailer.bytes[pad], icrc_bytes.data(), kIcrcSize);
-  const auto vcrc_bytes = FinishVcrc(UpdateVcrc(vcrc, absl::MakeConstSpan(trailer.bytes.data(), pad + kIcrcSize)));
+  const auto vcrc_bytes =
+      FinishVcrc(UpdateVcrc(vcrc, absl::MakeConstSpan(trailer.bytes.data(), pad + kIcrcSize)));
   std::memcpy(&trailer.bytes[pad + kIcrcSize], vcrc_bytes.data(), kVcrcSize);
   trailer.size = pad + kIcrcSize + kVcrcSize;
   return trailer;
@@ -142,7 +151,9 @@ uint32_t IcrcOfHeaders(const UdHeaders& headers) noexcept {
   return UpdateByHeaders(UpdateIcrc, kIcrcSeed, masked);
 }
 
-uint32_t UpdateIcrc(uint32_t crc, absl::Span<const uint8_t> bytes) noexcept { return UpdateCrc(kIcrcTables, crc, bytes); }
+uint32_t UpdateIcrc(uint32_t crc, absl::Span<const uint8_t> bytes) noexcept {
+  return UpdateCrc(kIcrcTables, crc, bytes);
+}
 
 std::array<uint8_t, kIcrcSize> FinishIcrc(uint32_t crc) noexcept {
   std::array<uint8_t, kIcrcSize> bytes;
@@ -150,7 +161,9 @@ std::array<uint8_t, kIcrcSize> FinishIcrc(uint32_t crc) noexcept {
   return bytes;
 }
 
-uint16_t UpdateVcrc(uint16_t crc, absl::Span<const uint8_t> bytes) noexcept { return UpdateCrc(kVcrcTables, crc, bytes); }
+uint16_t UpdateVcrc(uint16_t crc, absl::Span<const uint8_t> bytes) noexcept {
+  return UpdateCrc(kVcrcTables, crc, bytes);
+}
 
 std::array<uint8_t, kVcrcSize> FinishVcrc(uint16_t crc) noexcept {
   return {static_cast<uint8_t>(~crc), static_cast<uint8_t>(~crc >> 8)};

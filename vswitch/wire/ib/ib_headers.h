@@ -1,7 +1,9 @@
-// The InfiniBand headers of a UD packet: LRH, GRH, BTH and DETH before the payload, pad bytes and two CRCs behind it.
+// The InfiniBand headers of a UD packet: LRH, GRH, BTH and DETH before the payload, pad bytes and
+// two CRCs behind it.
 //
-// A real HCA makes and checks these itself and shows a program only the GRH, in the first 40 bytes of a receive. The software
-// HCA and the capture build whole packets, so that any dissector can check our output. See wire_format.md.
+// A real HCA makes and checks these itself and shows a program only the GRH, in the first 40 bytes
+// of a receive. The software HCA and the capture build whole packets, so that any dissector can
+// check our output. See wire_format.md.
 #ifndef EOIB_VSWITCH_WIRE_IB_IB_HEADERS_H_
 #define EOIB_VSWITCH_WIRE_IB_IB_HEADERS_H_
 
@@ -15,10 +17,11 @@
 
 namespace eoib {
 
-inline constexpr uint8_t kBthUdSendOnly = 0x64;     // BTH opcode "UD SEND Only" (IBA 1.4 §9.2, table 38)
-inline constexpr uint8_t kLnhIbaGlobal = 3;         // LRH link next header: GRH, then BTH (§7.7.5)
-inline constexpr uint8_t kLnhIbaLocal = 2;          // LRH link next header: BTH
-inline constexpr uint8_t kGrhIpVersion = 6;         // GRH IPVer (§8.3.1)
+inline constexpr uint8_t kBthUdSendOnly =
+    0x64;                                    // BTH opcode "UD SEND Only" (IBA 1.4 §9.2, table 38)
+inline constexpr uint8_t kLnhIbaGlobal = 3;  // LRH link next header: GRH, then BTH (§7.7.5)
+inline constexpr uint8_t kLnhIbaLocal = 2;   // LRH link next header: BTH
+inline constexpr uint8_t kGrhIpVersion = 6;  // GRH IPVer (§8.3.1)
 inline constexpr uint8_t kGrhNextHeaderBth = 0x1b;  // GRH NxtHdr: an IBA transport follows (§8.3.5)
 
 // Local route header (IBA 1.4 §7.7).
@@ -26,7 +29,9 @@ struct Lrh {
   uint8_t vl_lver = 0;  // VL 4 bits | link version 4 bits, 0
   uint8_t sl_lnh = 0;   // SL 4 | reserved 2 | LNH 2
   be16 dlid;
-  be16 packet_length;  // reserved 5 | 11 bits: 4-byte words from the LRH's first byte to the ICRC's last; VCRC not counted
+  // Reserved 5 | 11 bits: 4-byte words from the LRH's first byte to the ICRC's last; VCRC not
+  // counted.
+  be16 packet_length;
   be16 slid;
 };
 static_assert(sizeof(Lrh) == 8);
@@ -101,9 +106,13 @@ struct UdPacket {
 
 // Bytes that pad a payload to a multiple of four: BTH PadCnt (§9.2.5).
 constexpr size_t UdPadCount(size_t payload_length) { return (4 - payload_length % 4) % 4; }
-constexpr size_t UdTrailerSize(size_t payload_length) { return UdPadCount(payload_length) + kIcrcSize + kVcrcSize; }
+constexpr size_t UdTrailerSize(size_t payload_length) {
+  return UdPadCount(payload_length) + kIcrcSize + kVcrcSize;
+}
 // Size of the whole packet, from LRH to VCRC.
-constexpr size_t UdPacketSize(size_t payload_length) { return kUdHeadersSize + payload_length + UdTrailerSize(payload_length); }
+constexpr size_t UdPacketSize(size_t payload_length) {
+  return kUdHeadersSize + payload_length + UdTrailerSize(payload_length);
+}
 
 // Only the GRH of `packet`, which a receiver finds in the first 40 bytes of its buffer.
 Grh MakeGrh(const UdPacket& packet) noexcept;
@@ -117,13 +126,16 @@ struct UdTrailer {
 
   absl::Span<const uint8_t> span() const { return absl::MakeConstSpan(bytes.data(), size); }
 };
-// The trailer of the packet that consists of `headers` (without the GRH if LNH is kLnhIbaLocal) and the concatenation of
-// `payload`, whose total length must be the one that the headers were made for.
-UdTrailer MakeUdTrailer(const UdHeaders& headers, absl::Span<const absl::Span<const uint8_t>> payload) noexcept;
+// The trailer of the packet that consists of `headers` (without the GRH if LNH is kLnhIbaLocal) and
+// the concatenation of `payload`, whose total length must be the one that the headers were made
+// for.
+UdTrailer MakeUdTrailer(const UdHeaders& headers,
+                        absl::Span<const absl::Span<const uint8_t>> payload) noexcept;
 
-// Invariant CRC (IBA 1.4 §7.8.1): CRC-32 from the LRH to the end of the pad bytes, with the fields that may change on the way
-// replaced by ones. With a GRH these are the whole LRH (a router replaces it), the GRH's traffic class, flow label and hop
-// limit, and the BTH's reserved byte; without one, the VL and the BTH's reserved byte. Start with IcrcOfHeaders, continue with
+// Invariant CRC (IBA 1.4 §7.8.1): CRC-32 from the LRH to the end of the pad bytes, with the fields
+// that may change on the way replaced by ones. With a GRH these are the whole LRH (a router
+// replaces it), the GRH's traffic class, flow label and hop limit, and the BTH's reserved byte;
+// without one, the VL and the BTH's reserved byte. Start with IcrcOfHeaders, continue with
 // UpdateIcrc for each piece of the payload, end with FinishIcrc.
 inline constexpr uint32_t kIcrcSeed = 0xffff'ffff;
 uint32_t IcrcOfHeaders(const UdHeaders& headers) noexcept;
@@ -131,7 +143,8 @@ uint32_t UpdateIcrc(uint32_t crc, absl::Span<const uint8_t> bytes) noexcept;
 // The four bytes in transmission order.
 std::array<uint8_t, kIcrcSize> FinishIcrc(uint32_t crc) noexcept;
 
-// Variant CRC (§7.8.2): CRC-16, polynomial 0x100b, from the LRH to the end of the ICRC. Starts with kVcrcSeed.
+// Variant CRC (§7.8.2): CRC-16, polynomial 0x100b, from the LRH to the end of the ICRC. Starts with
+// kVcrcSeed.
 inline constexpr uint16_t kVcrcSeed = 0xffff;
 uint16_t UpdateVcrc(uint16_t crc, absl::Span<const uint8_t> bytes) noexcept;
 // The two bytes in transmission order.

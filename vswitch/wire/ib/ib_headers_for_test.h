@@ -1,4 +1,5 @@
-// Parses InfiniBand packets and GRHs (ib_headers.h) for tests. The switch itself never does: an HCA removes the headers.
+// Parses InfiniBand packets and GRHs (ib_headers.h) for tests. The switch itself never does: an HCA
+// removes the headers.
 #ifndef EOIB_VSWITCH_WIRE_IB_IB_HEADERS_FOR_TEST_H_
 #define EOIB_VSWITCH_WIRE_IB_IB_HEADERS_FOR_TEST_H_
 
@@ -25,8 +26,8 @@ struct GrhInfo {
   friend constexpr bool operator==(const GrhInfo&, const GrhInfo&) = default;
 };
 
-// kNone, or kNoGrh if there are fewer than 40 bytes or the IP version is not 6. Ignores NxtHdr, because RoCE v2 has 17 (UDP)
-// there.
+// kNone, or kNoGrh if there are fewer than 40 bytes or the IP version is not 6. Ignores NxtHdr,
+// because RoCE v2 has 17 (UDP) there.
 inline DropReason ParseGrh(absl::Span<const uint8_t> bytes, GrhInfo* info) {
   if (bytes.size() < kGrhSize) return DropReason::kNoGrh;
   const auto grh = ReadWire<Grh>(bytes.data());
@@ -69,8 +70,9 @@ inline UdPacket FieldsOf(const UdHeaders& headers, const GrhInfo& grh, size_t pa
   return packet;
 }
 
-// Parses a whole packet from LRH to VCRC, as made by MakeUdHeaders and MakeUdTrailer. kNoGrh if its LNH says that there is no
-// GRH; kReceiveError if it is not UD SEND Only, a length disagrees, a reserved field is set, or a CRC is wrong.
+// Parses a whole packet from LRH to VCRC, as made by MakeUdHeaders and MakeUdTrailer. kNoGrh if its
+// LNH says that there is no GRH; kReceiveError if it is not UD SEND Only, a length disagrees, a
+// reserved field is set, or a CRC is wrong.
 inline DropReason ParseUdPacket(absl::Span<const uint8_t> bytes, UdView* view) {
   if (bytes.size() < sizeof(Lrh)) return DropReason::kReceiveError;
   if ((ReadWire<Lrh>(bytes.data()).sl_lnh & 3) != kLnhIbaGlobal) return DropReason::kNoGrh;
@@ -84,12 +86,15 @@ inline DropReason ParseUdPacket(absl::Span<const uint8_t> bytes, UdView* view) {
   const size_t payload_length = bytes.size() - kUdHeadersSize - trailer_size;
   if (payload_length > 4096) return DropReason::kReceiveError;
 
-  // Rebuilds the packet from the parsed fields and compares. So reserved fields, lengths and CRCs are all checked at once.
-  const UdView parsed{FieldsOf(headers, grh, payload_length), bytes.subspan(kUdHeadersSize, payload_length)};
+  // Rebuilds the packet from the parsed fields and compares. So reserved fields, lengths and CRCs
+  // are all checked at once.
+  const UdView parsed{FieldsOf(headers, grh, payload_length),
+                      bytes.subspan(kUdHeadersSize, payload_length)};
   const UdHeaders expected = MakeUdHeaders(parsed.packet);
   if (std::memcmp(&expected, bytes.data(), kUdHeadersSize) != 0) return DropReason::kReceiveError;
   const UdTrailer trailer = MakeUdTrailer(expected, absl::MakeConstSpan(&parsed.payload, 1));
-  if (trailer.span() != bytes.subspan(kUdHeadersSize + payload_length)) return DropReason::kReceiveError;
+  if (trailer.span() != bytes.subspan(kUdHeadersSize + payload_length))
+    return DropReason::kReceiveError;
   *view = parsed;
   return DropReason::kNone;
 }

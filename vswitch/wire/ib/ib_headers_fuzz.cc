@@ -62,7 +62,8 @@ void CheckPacket(absl::Span<const uint8_t> bytes) {
 // Repairs lengths and CRCs, which a fuzzer cannot guess.
 void CheckRepaired(absl::Span<const uint8_t> bytes) {
   if (bytes.size() < kUdHeadersSize) return;
-  const auto payload = bytes.subspan(kUdHeadersSize, std::min<size_t>(bytes.size() - kUdHeadersSize, 4096));
+  const auto payload =
+      bytes.subspan(kUdHeadersSize, std::min<size_t>(bytes.size() - kUdHeadersSize, 4096));
   const auto given = ReadWire<UdHeaders>(bytes.data());
   GrhInfo grh;
   grh.sgid = Gid(given.grh.sgid);
@@ -97,24 +98,30 @@ struct MemoryFile {
 
 constexpr size_t kPcapFileHeader = 24, kPcapRecordHeader = 16, kErfHeader = 16;
 
-// A capture file has the two packets written to it, with the lengths in their headers. The timestamp is from the input.
+// A capture file has the two packets written to it, with the lengths in their headers. The
+// timestamp is from the input.
 void CheckCapture(absl::Span<const uint8_t> bytes) {
   if (bytes.size() < sizeof(be64)) return;
-  const absl::Time stamp = absl::UnixEpoch() + absl::Nanoseconds(static_cast<int64_t>(ReadWire<be64>(bytes.data()).value()));
+  const absl::Time stamp =
+      absl::UnixEpoch() +
+      absl::Nanoseconds(static_cast<int64_t>(ReadWire<be64>(bytes.data()).value()));
   const MemoryFile file;
   const std::unique_ptr<ErfWriter> writer = file.Writer();
-  const absl::Span<const uint8_t> halves[] = {bytes.first(bytes.size() / 2), bytes.subspan(bytes.size() / 2)};
-  const bool fits =
-      bytes.size() <= ErfWriter::kMaxPacket && stamp >= absl::UnixEpoch() && stamp < absl::FromUnixSeconds(1ll << 32);
+  const absl::Span<const uint8_t> halves[] = {bytes.first(bytes.size() / 2),
+                                              bytes.subspan(bytes.size() / 2)};
+  const bool fits = bytes.size() <= ErfWriter::kMaxPacket && stamp >= absl::UnixEpoch() &&
+                    stamp < absl::FromUnixSeconds(1ll << 32);
   Require(writer->Write(stamp, halves).ok() == fits && writer->Write(stamp, halves).ok() == fits);
   Require(writer->packets() == (fits ? 2 : 0));
   Require(writer->Flush().ok() && writer->Close().ok() && !writer->Write(stamp, halves).ok());
   const Bytes written = file.Read();
   const size_t record = kPcapRecordHeader + kErfHeader + bytes.size();
-  Require(written.size() == writer->bytes() && written.size() == kPcapFileHeader + (fits ? 2 * record : 0));
+  Require(written.size() == writer->bytes() &&
+          written.size() == kPcapFileHeader + (fits ? 2 * record : 0));
   for (size_t at = kPcapFileHeader; at < written.size(); at += record) {
     const uint8_t* const erf = &written[at + kPcapRecordHeader];
-    Require(ReadWire<be16>(erf + 10).value() == kErfHeader + bytes.size() && ReadWire<be16>(erf + 14).value() == bytes.size());
+    Require(ReadWire<be16>(erf + 10).value() == kErfHeader + bytes.size() &&
+            ReadWire<be16>(erf + 14).value() == bytes.size());
     Require(std::equal(bytes.begin(), bytes.end(), erf + kErfHeader));
   }
 }
@@ -124,12 +131,15 @@ void CheckComment(absl::Span<const uint8_t> bytes) {
   const absl::string_view comment(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const MemoryFile file;
   const std::unique_ptr<ErfWriter> writer = file.Writer(/*interface=*/1);
-  if (!writer->WriteComment(absl::UnixEpoch(), comment).ok()) return Require(bytes.size() > ErfWriter::kMaxComment);
+  if (!writer->WriteComment(absl::UnixEpoch(), comment).ok())
+    return Require(bytes.size() > ErfWriter::kMaxComment);
   Require(writer->Close().ok());
   const Bytes written = file.Read();
   const size_t record = kPcapFileHeader + kPcapRecordHeader;
-  Require(written.size() % 4 == 0 && ReadWire<be16>(&written[record + 10]).value() == written.size() - record);
-  Require(absl::StrContains(absl::string_view(reinterpret_cast<const char*>(written.data()), written.size()), comment));
+  Require(written.size() % 4 == 0 &&
+          ReadWire<be16>(&written[record + 10]).value() == written.size() - record);
+  Require(absl::StrContains(
+      absl::string_view(reinterpret_cast<const char*>(written.data()), written.size()), comment));
 }
 
 }  // namespace

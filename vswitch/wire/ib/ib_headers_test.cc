@@ -56,10 +56,12 @@ TEST(UdHeadersTest, GoldenBytes) {
   const UdHeaders headers = MakeUdHeaders(ExamplePacket(66));  // 66 bytes: two pad bytes
   Bytes bytes(kUdHeadersSize);
   std::memcpy(bytes.data(), &headers, kUdHeadersSize);
-  EXPECT_EQ(ToHex(bytes),
-            ToHex(FromHex("30 53 c003 0023 0102 |"
-                          "61123456 005c 1b 3f fe800000000000000002c903000e0b72 ff12e01b8001ffffffffffff00000000 |"
-                          "64 20 8001 00 ffffff 00 00abcd | 80008001 00 000048")));
+  EXPECT_EQ(
+      ToHex(bytes),
+      ToHex(FromHex(
+          "30 53 c003 0023 0102 |"
+          "61123456 005c 1b 3f fe800000000000000002c903000e0b72 ff12e01b8001ffffffffffff00000000 |"
+          "64 20 8001 00 ffffff 00 00abcd | 80008001 00 000048")));
 }
 
 TEST(UdHeadersTest, LengthsAndPadCount) {
@@ -77,13 +79,17 @@ TEST(UdHeadersTest, LengthsAndPadCount) {
     EXPECT_EQ(headers.lrh.packet_length.value(), row.words) << row.payload;
     EXPECT_EQ(headers.grh.payload_length.value(), row.grh_payload) << row.payload;
     EXPECT_EQ(UdPacketSize(row.payload), row.words * 4 + kVcrcSize) << row.payload;
-    EXPECT_EQ(BuildPacket(ExamplePacket(row.payload), Payload(row.payload)).size(), UdPacketSize(row.payload)) << row.payload;
+    EXPECT_EQ(BuildPacket(ExamplePacket(row.payload), Payload(row.payload)).size(),
+              UdPacketSize(row.payload))
+        << row.payload;
   }
 }
 
-// The sample packet of the specification's chapter on CRCs: a local packet, LRH to payload, with ones for its VL and Resv8a.
+// The sample packet of the specification's chapter on CRCs: a local packet, LRH to payload, with
+// ones for its VL and Resv8a.
 constexpr char kMaskedSample[] =
-    "f012375c000e17d2 0a202487ff87b1b3000dec2a 01710a1c015d400238f27a05000000 0e bb884d85fd5cfba4728bc0690ed40000";
+    "f012375c000e17d2 0a202487ff87b1b3000dec2a 01710a1c015d400238f27a05000000 0e "
+    "bb884d85fd5cfba4728bc0690ed40000";
 
 TEST(CrcTest, IcrcOfTheSpecificationsSample) {
   const Bytes masked = FromHex(kMaskedSample);
@@ -91,16 +97,20 @@ TEST(CrcTest, IcrcOfTheSpecificationsSample) {
   EXPECT_EQ(ToHex(FinishIcrc(UpdateIcrc(kIcrcSeed, masked))), "9625b75a");
 }
 
-// The code takes several bytes at once. Wherever a piece begins and ends, the CRC must be that of the single bytes.
+// The code takes several bytes at once. Wherever a piece begins and ends, the CRC must be that of
+// the single bytes.
 TEST(CrcTest, PiecesMakeTheWhole) {
   const Bytes bytes = Payload(100);
   uint32_t icrc = kIcrcSeed;
   uint16_t vcrc = kVcrcSeed;
   for (size_t length = 0; length <= bytes.size(); ++length) {
     for (size_t from = 0; from <= std::min<size_t>(length, 9); ++from) {
-      const auto first = absl::MakeConstSpan(bytes).first(from), rest = absl::MakeConstSpan(bytes).subspan(from, length - from);
-      EXPECT_EQ(UpdateIcrc(UpdateIcrc(kIcrcSeed, first), rest), icrc) << length << " bytes, cut at " << from;
-      EXPECT_EQ(UpdateVcrc(UpdateVcrc(kVcrcSeed, first), rest), vcrc) << length << " bytes, cut at " << from;
+      const auto first = absl::MakeConstSpan(bytes).first(from),
+                 rest = absl::MakeConstSpan(bytes).subspan(from, length - from);
+      EXPECT_EQ(UpdateIcrc(UpdateIcrc(kIcrcSeed, first), rest), icrc)
+          << length << " bytes, cut at " << from;
+      EXPECT_EQ(UpdateVcrc(UpdateVcrc(kVcrcSeed, first), rest), vcrc)
+          << length << " bytes, cut at " << from;
     }
     if (length == bytes.size()) break;
     icrc = UpdateIcrc(icrc, absl::MakeConstSpan(&bytes[length], 1));
@@ -108,8 +118,8 @@ TEST(CrcTest, PiecesMakeTheWhole) {
   }
 }
 
-// §7.8.2 literally: a shift register with the printed polynomial, fed with the least significant bit of each byte first; its
-// bits are sent from the highest term on.
+// §7.8.2 literally: a shift register with the printed polynomial, fed with the least significant
+// bit of each byte first; its bits are sent from the highest term on.
 std::array<uint8_t, kVcrcSize> VcrcByShiftRegister(const Bytes& bytes) {
   uint16_t shift = 0xffff;
   for (uint8_t byte : bytes) {
@@ -126,8 +136,10 @@ std::array<uint8_t, kVcrcSize> VcrcByShiftRegister(const Bytes& bytes) {
 }
 
 TEST(CrcTest, VcrcAgreesWithAShiftRegister) {
-  for (const Bytes& bytes : {Bytes(), Bytes{0}, Bytes{0x80}, FromHex(kMaskedSample), Payload(4096)}) {
-    EXPECT_EQ(ToHex(FinishVcrc(UpdateVcrc(kVcrcSeed, bytes))), ToHex(VcrcByShiftRegister(bytes))) << bytes.size() << " bytes";
+  for (const Bytes& bytes :
+       {Bytes(), Bytes{0}, Bytes{0x80}, FromHex(kMaskedSample), Payload(4096)}) {
+    EXPECT_EQ(ToHex(FinishVcrc(UpdateVcrc(kVcrcSeed, bytes))), ToHex(VcrcByShiftRegister(bytes)))
+        << bytes.size() << " bytes";
   }
 }
 
@@ -143,13 +155,23 @@ TEST(CrcTest, IcrcCoversTheInvariantFieldsOnly) {
       {"LRH SL, which a router chooses", [](UdHeaders* h) { h->lrh.sl_lnh ^= 0x10; }, false},
       {"LRH DLID, which a router writes", [](UdHeaders* h) { h->lrh.dlid = 1; }, false},
       {"LRH SLID, which a router writes", [](UdHeaders* h) { h->lrh.slid = 1; }, false},
-      {"GRH traffic class", [](UdHeaders* h) { h->grh.version_class_flow = h->grh.version_class_flow.value() ^ 0x0ff0'0000; },
+      {"GRH traffic class",
+       [](UdHeaders* h) {
+         h->grh.version_class_flow = h->grh.version_class_flow.value() ^ 0x0ff0'0000;
+       },
        false},
-      {"GRH flow label", [](UdHeaders* h) { h->grh.version_class_flow = h->grh.version_class_flow.value() ^ 0x000f'ffff; },
+      {"GRH flow label",
+       [](UdHeaders* h) {
+         h->grh.version_class_flow = h->grh.version_class_flow.value() ^ 0x000f'ffff;
+       },
        false},
       {"GRH hop limit", [](UdHeaders* h) { h->grh.hop_limit = 1; }, false},
       {"BTH Resv8a", [](UdHeaders* h) { h->bth.reserved8a = 0xc0; }, false},
-      {"GRH version", [](UdHeaders* h) { h->grh.version_class_flow = h->grh.version_class_flow.value() ^ 0x1000'0000; }, true},
+      {"GRH version",
+       [](UdHeaders* h) {
+         h->grh.version_class_flow = h->grh.version_class_flow.value() ^ 0x1000'0000;
+       },
+       true},
       {"GRH payload length", [](UdHeaders* h) { h->grh.payload_length = 4; }, true},
       {"GRH next header", [](UdHeaders* h) { h->grh.next_header = 17; }, true},
       {"GRH SGID", [](UdHeaders* h) { h->grh.sgid[15] ^= 1; }, true},
@@ -174,7 +196,8 @@ TEST(UdTrailerTest, AGatherListMakesTheSameTrailerAsOnePiece) {
   const Bytes payload = Payload(71);
   const UdHeaders headers = MakeUdHeaders(ExamplePacket(payload.size()));
   const absl::Span<const uint8_t> whole(payload);
-  const absl::Span<const uint8_t> pieces[] = {whole.first(4), whole.subspan(4, 0), whole.subspan(4)};
+  const absl::Span<const uint8_t> pieces[] = {whole.first(4), whole.subspan(4, 0),
+                                              whole.subspan(4)};
   const UdTrailer one = MakeUdTrailer(headers, absl::MakeConstSpan(&whole, 1));
   const UdTrailer three = MakeUdTrailer(headers, pieces);
   EXPECT_EQ(ToHex(one.span()), ToHex(three.span()));
@@ -201,7 +224,8 @@ TEST(ParseUdPacketTest, EveryBitMatters) {
   for (size_t bit = 0; bit < bytes.size() * 8; ++bit) {
     Bytes changed = bytes;
     changed[bit / 8] ^= static_cast<uint8_t>(1 << bit % 8);
-    EXPECT_NE(ParseUdPacket(changed, &view), DropReason::kNone) << "bit " << bit % 8 << " of byte " << bit / 8;
+    EXPECT_NE(ParseUdPacket(changed, &view), DropReason::kNone)
+        << "bit " << bit % 8 << " of byte " << bit / 8;
   }
   for (size_t size = 0; size < bytes.size(); ++size) {
     const Bytes cut(bytes.begin(), bytes.begin() + static_cast<long>(size));

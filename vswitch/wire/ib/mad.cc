@@ -55,7 +55,8 @@ absl::StatusOr<MadHeader> DecodeMadHeader(absl::Span<const uint8_t> mad) {
   auto wire = ReadAttribute<MadHeaderWire>(mad, "MAD");
   if (!wire.ok()) return wire.status();
   if (wire->base_version != kBaseVersion) {
-    return absl::InvalidArgumentError(absl::StrCat("decode MAD: base version ", wire->base_version, ", expected 1"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("decode MAD: base version ", wire->base_version, ", expected 1"));
   }
   MadHeader header;
   Fields(FromWire(), *wire, header);

@@ -1,9 +1,10 @@
 // Management datagrams: 256 bytes, whatever their class (IBA 1.4 §13.4).
 //
-// A Mad holds the bytes. This file has the common header of all classes. Each class has a file: sa_mad.h (subnet
-// administration), smp.h (subnet management), perf_mad.h (performance management). notice.h has the notices of the first two.
-// An encoder writes every modelled field exactly as a decoder read it; reserved and unmodelled fields are ignored on receipt
-// and sent as zero. Decoders take bytes, because a table of the SA arrives as one long MAD (sa_table.h).
+// A Mad holds the bytes. This file has the common header of all classes. Each class has a file:
+// sa_mad.h (subnet administration), smp.h (subnet management), perf_mad.h (performance management).
+// notice.h has the notices of the first two. An encoder writes every modelled field exactly as a
+// decoder read it; reserved and unmodelled fields are ignored on receipt and sent as zero. Decoders
+// take bytes, because a table of the SA arrives as one long MAD (sa_table.h).
 #ifndef EOIB_VSWITCH_WIRE_IB_MAD_H_
 #define EOIB_VSWITCH_WIRE_IB_MAD_H_
 
@@ -44,7 +45,8 @@ enum class MadMethod : uint8_t {
   kGetTableResp = 0x92,
   kDeleteResp = 0x95,
 };
-// The response to a method: the method with the response bit set, except that GetResp answers Set (§13.4.5).
+// The response to a method: the method with the response bit set, except that GetResp answers Set
+// (§13.4.5).
 MadMethod ResponseTo(MadMethod method);
 
 // Status codes that all classes share (§13.4.7), in the low byte.
@@ -73,7 +75,8 @@ struct MadHeader {
 };
 // Writes the header's 24 bytes, nothing else.
 void EncodeMadHeader(const MadHeader& header, Mad* mad);
-// kInvalidArgument if there are fewer than 24 bytes, or unless base version 1. Any class is accepted.
+// kInvalidArgument if there are fewer than 24 bytes, or unless base version 1. Any class is
+// accepted.
 absl::StatusOr<MadHeader> DecodeMadHeader(absl::Span<const uint8_t> mad);
 
 }  // namespace eoib

@@ -1,4 +1,5 @@
-// Shared parts of the MAD tests: random values, and libibmad as an independent codec for the same bytes.
+// Shared parts of the MAD tests: random values, and libibmad as an independent codec for the same
+// bytes.
 #ifndef EOIB_VSWITCH_WIRE_IB_MAD_FOR_TEST_H_
 #define EOIB_VSWITCH_WIRE_IB_MAD_FOR_TEST_H_
 
@@ -22,7 +23,9 @@ namespace eoib {
 
 class Random {
  public:
-  uint64_t Bits(int bits) { return bits == 64 ? engine_() : engine_() & ((uint64_t{1} << bits) - 1); }
+  uint64_t Bits(int bits) {
+    return bits == 64 ? engine_() : engine_() & ((uint64_t{1} << bits) - 1);
+  }
   // Sets an unsigned integer to a random value, of at most `bits` bits.
   template <typename Integer>
   void Fill(Integer* value, int bits = 8 * sizeof(Integer)) {
@@ -34,7 +37,9 @@ class Random {
   }
   Gid NextGid() { return Gid::FromPrefixAndGuid(Bits(64), NextGuid()); }
   Guid NextGuid() { return Guid(Bits(64)); }
-  Mgid NextMgid() { return Mgid(Gid::FromPrefixAndGuid(Bits(56) | 0xff00'0000'0000'0000, Guid(Bits(64)))); }
+  Mgid NextMgid() {
+    return Mgid(Gid::FromPrefixAndGuid(Bits(56) | 0xff00'0000'0000'0000, Guid(Bits(64))));
+  }
   Selector NextSelector() { return static_cast<Selector>(Bits(2)); }
 
  private:
@@ -60,9 +65,10 @@ struct FieldValue {
   uint64_t value;
 };
 
-// Checks that libibmad reads `fields` from `ours`, and writes the same bytes from them. `fields` must include all that is not
-// zero.
-inline void ExpectAgreement(absl::Span<const uint8_t> ours, std::initializer_list<FieldValue> fields) {
+// Checks that libibmad reads `fields` from `ours`, and writes the same bytes from them. `fields`
+// must include all that is not zero.
+inline void ExpectAgreement(absl::Span<const uint8_t> ours,
+                            std::initializer_list<FieldValue> fields) {
   std::vector<uint8_t> theirs(ours.size() + 8);  // libibmad works in words of 4 bytes
   for (const FieldValue& row : fields) {
     EXPECT_EQ(LibibmadField(ours, row.field), row.value) << mad_field_name(row.field);

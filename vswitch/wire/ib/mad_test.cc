@@ -43,15 +43,16 @@ TEST(MadHeaderTest, AgreesWithLibibmad) {
     random.Fill(&header.attribute_modifier);
     Mad mad{};
     EncodeMadHeader(header, &mad);
-    ExpectAgreement(absl::MakeConstSpan(mad).first(24), {{IB_MAD_BASEVER_F, 1},
-                                                         {IB_MAD_MGMTCLASS_F, static_cast<uint8_t>(header.mgmt_class)},
-                                                         {IB_MAD_CLASSVER_F, header.class_version},
-                                                         {IB_MAD_METHOD_F, static_cast<uint8_t>(header.method) & 0x7fu},
-                                                         {IB_MAD_RESPONSE_F, header.IsResponse()},
-                                                         {IB_MAD_STATUS_F, header.status},
-                                                         {IB_MAD_TRID_F, header.tid},
-                                                         {IB_MAD_ATTRID_F, header.attribute},
-                                                         {IB_MAD_ATTRMOD_F, header.attribute_modifier}});
+    ExpectAgreement(absl::MakeConstSpan(mad).first(24),
+                    {{IB_MAD_BASEVER_F, 1},
+                     {IB_MAD_MGMTCLASS_F, static_cast<uint8_t>(header.mgmt_class)},
+                     {IB_MAD_CLASSVER_F, header.class_version},
+                     {IB_MAD_METHOD_F, static_cast<uint8_t>(header.method) & 0x7fu},
+                     {IB_MAD_RESPONSE_F, header.IsResponse()},
+                     {IB_MAD_STATUS_F, header.status},
+                     {IB_MAD_TRID_F, header.tid},
+                     {IB_MAD_ATTRID_F, header.attribute},
+                     {IB_MAD_ATTRMOD_F, header.attribute_modifier}});
     EXPECT_EQ(*DecodeMadHeader(mad), header);
   }
 }
@@ -83,11 +84,15 @@ TEST(MadMethodTest, ResponseTo) {
   const struct {
     MadMethod request, response;
   } kRows[] = {
-      {MadMethod::kGet, MadMethod::kGetResp},       {MadMethod::kSet, MadMethod::kGetResp},
-      {MadMethod::kReport, MadMethod::kReportResp}, {MadMethod::kGetTable, MadMethod::kGetTableResp},
-      {MadMethod::kDelete, MadMethod::kDeleteResp}, {MadMethod::kDeleteResp, MadMethod::kDeleteResp},
+      {MadMethod::kGet, MadMethod::kGetResp},
+      {MadMethod::kSet, MadMethod::kGetResp},
+      {MadMethod::kReport, MadMethod::kReportResp},
+      {MadMethod::kGetTable, MadMethod::kGetTableResp},
+      {MadMethod::kDelete, MadMethod::kDeleteResp},
+      {MadMethod::kDeleteResp, MadMethod::kDeleteResp},
   };
-  for (const auto& row : kRows) EXPECT_EQ(ResponseTo(row.request), row.response) << static_cast<int>(row.request);
+  for (const auto& row : kRows)
+    EXPECT_EQ(ResponseTo(row.request), row.response) << static_cast<int>(row.request);
 }
 
 TEST(MadMethodTest, NumbersAgreeWithLibibmad) {
@@ -115,7 +120,8 @@ TEST(MadStatusTest, NumbersAgreeWithLibibmad) {
   EXPECT_EQ(static_cast<int>(MadStatus::kBusy), IB_MAD_STS_BUSY);
   EXPECT_EQ(static_cast<int>(MadStatus::kUnsupportedVersion), IB_MAD_STS_BAD_BASE_VER_OR_CLASS);
   EXPECT_EQ(static_cast<int>(MadStatus::kUnsupportedMethod), IB_MAD_STS_METHOD_NOT_SUPPORTED);
-  EXPECT_EQ(static_cast<int>(MadStatus::kUnsupportedMethodAttribute), IB_MAD_STS_METHOD_ATTR_NOT_SUPPORTED);
+  EXPECT_EQ(static_cast<int>(MadStatus::kUnsupportedMethodAttribute),
+            IB_MAD_STS_METHOD_ATTR_NOT_SUPPORTED);
   EXPECT_EQ(static_cast<int>(MadStatus::kInvalidField), IB_MAD_STS_INV_ATTR_VALUE);
 }
 

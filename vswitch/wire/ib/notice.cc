@@ -8,7 +8,8 @@
 namespace eoib {
 namespace {
 
-constexpr size_t kGidInDetails = 6;  // traps 64 to 67: offset of the GID, after reserved bytes (§14.2.5.1)
+// Traps 64 to 67: offset of the GID, after reserved bytes (§14.2.5.1)
+constexpr size_t kGidInDetails = 6;
 
 // IBA 1.4 §13.4.8.2.
 struct NoticeWire {
@@ -77,16 +78,23 @@ Notice Notice::OfGid(SmTrap trap, const Gid& gid) {
 
 Gid Notice::AboutGid() const { return Gid::FromWire(details.data() + kGidInDetails); }
 
-void EncodeNotice(const Notice& notice, absl::Span<uint8_t> bytes) { EncodeFields<NoticeWire>(notice, bytes); }
-absl::StatusOr<Notice> DecodeNotice(absl::Span<const uint8_t> bytes) { return DecodeFields<NoticeWire, Notice>(bytes, "Notice"); }
+void EncodeNotice(const Notice& notice, absl::Span<uint8_t> bytes) {
+  EncodeFields<NoticeWire>(notice, bytes);
+}
+absl::StatusOr<Notice> DecodeNotice(absl::Span<const uint8_t> bytes) {
+  return DecodeFields<NoticeWire, Notice>(bytes, "Notice");
+}
 
-void EncodeInformInfo(const InformInfo& info, absl::Span<uint8_t> bytes) { EncodeFields<InformInfoWire>(info, bytes); }
+void EncodeInformInfo(const InformInfo& info, absl::Span<uint8_t> bytes) {
+  EncodeFields<InformInfoWire>(info, bytes);
+}
 
 absl::StatusOr<InformInfo> DecodeInformInfo(absl::Span<const uint8_t> bytes) {
   const auto wire = ReadAttribute<InformInfoWire>(bytes, "InformInfo");
   if (wire.ok() && (wire->generic > 1 || wire->subscribe > 1)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("decode InformInfo: IsGeneric ", wire->generic, ", Subscribe ", wire->subscribe, ": expected 0 or 1"));
+    return absl::InvalidArgumentError(absl::StrCat("decode InformInfo: IsGeneric ", wire->generic,
+                                                   ", Subscribe ", wire->subscribe,
+                                                   ": expected 0 or 1"));
   }
   return DecodeFields<InformInfoWire, InformInfo>(bytes, "InformInfo");
 }

@@ -1,7 +1,8 @@
-// Notices: unsolicited events of a subnet (IBA 1.4 §13.4.8.2), and subscriptions to them (InformInfo, §13.4.8.3).
+// Notices: unsolicited events of a subnet (IBA 1.4 §13.4.8.2), and subscriptions to them
+// (InformInfo, §13.4.8.3).
 //
-// An SA reports a trap to a subscriber as a MAD with method Report and attribute Notice, and repeats it until it gets a
-// ReportResp of the same transaction ID.
+// An SA reports a trap to a subscriber as a MAD with method Report and attribute Notice, and
+// repeats it until it gets a ReportResp of the same transaction ID.
 #ifndef EOIB_VSWITCH_WIRE_IB_NOTICE_H_
 #define EOIB_VSWITCH_WIRE_IB_NOTICE_H_
 
@@ -34,7 +35,8 @@ enum class NoticeType : uint8_t {
 
 struct Notice {
   static constexpr size_t kDetails = 54;
-  static constexpr uint32_t kProducerClassManager = 4;  // a channel adapter is 1, a switch 2, a router 3
+  // A channel adapter is 1, a switch 2, a router 3.
+  static constexpr uint32_t kProducerClassManager = 4;
 
   bool generic = true;
   NoticeType type = NoticeType::kSubnetManagement;  // 7 bits
@@ -52,7 +54,8 @@ struct Notice {
   friend bool operator==(const Notice&, const Notice&) = default;
 };
 
-// The traps that a subscriber wants (§13.4.8.3). A GID that is not zero, otherwise the LID range, selects their sources.
+// The traps that a subscriber wants (§13.4.8.3). A GID that is not zero, otherwise the LID range,
+// selects their sources.
 struct InformInfo {
   static constexpr uint16_t kAllLids = 0xffff;   // as LIDRangeBegin
   static constexpr uint16_t kAllTypes = 0xffff;  // as type
@@ -66,7 +69,8 @@ struct InformInfo {
   bool subscribe = true;
   uint16_t type = kAllTypes;
   uint16_t trap = kAllTraps;
-  Qpn qpn{1};                 // the subscriber, for an unsubscribe; reports go to the general services QP
+  // The subscriber, for an unsubscribe; reports go to the general services QP.
+  Qpn qpn{1};
   uint8_t response_time = 0;  // 5 bits
   uint32_t producer = kAllProducers;
 

@@ -43,9 +43,10 @@ TEST(NoticeTest, GoldenBytes) {
     std::string bytes;
   } kRows[] = {
       {"group created", created,
-       ToHex(FromHex("83 000004 0042 0001 0000 000000000000 ff12e01b8001ffffffffffff00000000")) + std::string(2 * 32, '0') +
-           "fe800000000000000002c903000e0b72"},
-      {"a vendor's, toggled", vendor, ToHex(FromHex("01 0002c9 1234 0000 fffe")) + std::string(2 * 70, '0')},
+       ToHex(FromHex("83 000004 0042 0001 0000 000000000000 ff12e01b8001ffffffffffff00000000")) +
+           std::string(2 * 32, '0') + "fe800000000000000002c903000e0b72"},
+      {"a vendor's, toggled", vendor,
+       ToHex(FromHex("01 0002c9 1234 0000 fffe")) + std::string(2 * 70, '0')},
   };
   for (const auto& row : kRows) {
     std::array<uint8_t, kNoticeSize> bytes;
@@ -56,7 +57,8 @@ TEST(NoticeTest, GoldenBytes) {
 }
 
 TEST(NoticeTest, IsAboutAGid) {
-  for (const SmTrap trap : {SmTrap::kGidInService, SmTrap::kGidOutOfService, SmTrap::kGroupCreated, SmTrap::kGroupDeleted}) {
+  for (const SmTrap trap : {SmTrap::kGidInService, SmTrap::kGidOutOfService, SmTrap::kGroupCreated,
+                            SmTrap::kGroupDeleted}) {
     const Notice notice = Notice::OfGid(trap, GidOf(kMgid));
     EXPECT_EQ(notice.trap, static_cast<uint16_t>(trap));
     EXPECT_EQ(notice.AboutGid(), GidOf(kMgid));
@@ -72,13 +74,14 @@ TEST(NoticeTest, AgreesWithLibibmad) {
     const Notice notice = RandomNotice(&random);
     std::array<uint8_t, kNoticeSize> bytes;
     EncodeNotice(notice, absl::MakeSpan(bytes));
-    ExpectAgreement(absl::MakeConstSpan(bytes).first(10), {{IB_NOTICE_IS_GENERIC_F, notice.generic},
-                                                           {IB_NOTICE_TYPE_F, static_cast<uint8_t>(notice.type)},
-                                                           {IB_NOTICE_PRODUCER_F, notice.producer},
-                                                           {IB_NOTICE_TRAP_NUMBER_F, notice.trap},
-                                                           {IB_NOTICE_ISSUER_LID_F, notice.issuer_lid},
-                                                           {IB_NOTICE_TOGGLE_F, notice.toggle},
-                                                           {IB_NOTICE_COUNT_F, notice.count}});
+    ExpectAgreement(absl::MakeConstSpan(bytes).first(10),
+                    {{IB_NOTICE_IS_GENERIC_F, notice.generic},
+                     {IB_NOTICE_TYPE_F, static_cast<uint8_t>(notice.type)},
+                     {IB_NOTICE_PRODUCER_F, notice.producer},
+                     {IB_NOTICE_TRAP_NUMBER_F, notice.trap},
+                     {IB_NOTICE_ISSUER_LID_F, notice.issuer_lid},
+                     {IB_NOTICE_TOGGLE_F, notice.toggle},
+                     {IB_NOTICE_COUNT_F, notice.count}});
     EXPECT_EQ(LibibmadArray<Notice::kDetails>(bytes, IB_NOTICE_DATA_DETAILS_F), notice.details);
     EXPECT_EQ(*DecodeNotice(bytes), notice);
   }
@@ -92,7 +95,8 @@ TEST(NoticeTest, KeepsToItsFields) {
   notice.count = 0xffff;
   std::array<uint8_t, kNoticeSize> bytes;
   EncodeNotice(notice, absl::MakeSpan(bytes));
-  EXPECT_EQ(ToHex(absl::MakeConstSpan(bytes).first(10)), ToHex(FromHex("7f ffffff 0000 0000 7fff")));
+  EXPECT_EQ(ToHex(absl::MakeConstSpan(bytes).first(10)),
+            ToHex(FromHex("7f ffffff 0000 0000 7fff")));
 }
 
 TEST(SmTrapTest, NumbersAgreeWithUmad) {
@@ -126,7 +130,8 @@ TEST(InformInfoTest, GoldenBytes) {
        "00000000000000000000000000000000 ffff 0000 0000 01 01 ffff ffff 000001 00 00 ffffff"},
       {"groups created, about one GID", groups,
        "ff12e01b8001ffffffffffff00000000 0000 0000 0000 01 01 0003 0042 000001 12 00 000004"},
-      {"no more of a vendor's", away, "00000000000000000000000000000000 0001 bfff 0000 00 00 ffff ffff 123456 00 00 0002c9"},
+      {"no more of a vendor's", away,
+       "00000000000000000000000000000000 0001 bfff 0000 00 00 ffff ffff 123456 00 00 0002c9"},
   };
   for (const auto& row : kRows) {
     std::array<uint8_t, kInformInfoSize> bytes;

@@ -107,7 +107,8 @@ void EncodePortCountersExtended(const PortCountersAttribute& counters, absl::Spa
 }
 
 absl::StatusOr<PortCountersAttribute> DecodePortCountersExtended(absl::Span<const uint8_t> bytes) {
-  return DecodeFields<PortCountersExtendedWire, PortCountersAttribute>(bytes, "PortCountersExtended");
+  return DecodeFields<PortCountersExtendedWire, PortCountersAttribute>(bytes,
+                                                                       "PortCountersExtended");
 }
 
 }  // namespace eoib

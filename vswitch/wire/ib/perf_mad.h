@@ -11,10 +11,14 @@
 
 namespace eoib {
 
-enum class PerfAttribute : uint16_t { kClassPortInfo = 0x0001, kPortCounters = 0x0012, kPortCountersExtended = 0x001d };
+enum class PerfAttribute : uint16_t {
+  kClassPortInfo = 0x0001,
+  kPortCounters = 0x0012,
+  kPortCountersExtended = 0x001d
+};
 
-// §16.1.3.5 (PortCounters: saturating counters of 8, 16 and 32 bits) and §16.1.4.11 (PortCountersExtended: 64 bits). Values
-// here are not saturated; the encoder saturates them.
+// §16.1.3.5 (PortCounters: saturating counters of 8, 16 and 32 bits) and §16.1.4.11
+// (PortCountersExtended: 64 bits). Values here are not saturated; the encoder saturates them.
 struct PortCountersAttribute {
   uint8_t port = 1;
   uint16_t select = 0xffff;  // in a Set: the counters to clear
@@ -28,15 +32,20 @@ struct PortCountersAttribute {
   uint64_t xmit_packets = 0;
   uint64_t rcv_packets = 0;
   // Extended only.
-  uint64_t unicast_xmit_packets = 0, unicast_rcv_packets = 0, multicast_xmit_packets = 0, multicast_rcv_packets = 0;
+  uint64_t unicast_xmit_packets = 0, unicast_rcv_packets = 0, multicast_xmit_packets = 0,
+           multicast_rcv_packets = 0;
 
   friend bool operator==(const PortCountersAttribute&, const PortCountersAttribute&) = default;
 };
 
 inline constexpr size_t kPerfDataOffset = 64;
 inline constexpr size_t kPerfDataSize = kMadSize - kPerfDataOffset;
-inline absl::Span<uint8_t> PerfData(Mad* mad) { return absl::MakeSpan(*mad).subspan(kPerfDataOffset); }
-inline absl::Span<const uint8_t> PerfData(const Mad& mad) { return absl::MakeSpan(mad).subspan(kPerfDataOffset); }
+inline absl::Span<uint8_t> PerfData(Mad* mad) {
+  return absl::MakeSpan(*mad).subspan(kPerfDataOffset);
+}
+inline absl::Span<const uint8_t> PerfData(const Mad& mad) {
+  return absl::MakeSpan(mad).subspan(kPerfDataOffset);
+}
 
 inline constexpr size_t kPortCountersSize = 44;
 inline constexpr size_t kPortCountersExtendedSize = 72;

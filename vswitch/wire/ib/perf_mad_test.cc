@@ -24,8 +24,10 @@ TEST(PortCountersTest, GoldenBytes) {
   counters.rcv_packets = 0x3a3b3c3d;
   std::array<uint8_t, kPortCountersSize> bytes;
   EncodePortCounters(counters, absl::MakeSpan(bytes));
-  EXPECT_EQ(ToHex(bytes), ToHex(FromHex("00 01 f000 0000 00 00 0102 0000 0000 0304 05 06 00 00 0000 0708 0a0b0c0d 1a1b1c1d"
-                                        "2a2b2c2d 3a3b3c3d 00000000")));
+  EXPECT_EQ(ToHex(bytes),
+            ToHex(FromHex(
+                "00 01 f000 0000 00 00 0102 0000 0000 0304 05 06 00 00 0000 0708 0a0b0c0d 1a1b1c1d"
+                "2a2b2c2d 3a3b3c3d 00000000")));
   EXPECT_EQ(*DecodePortCounters(bytes), counters);
 }
 
@@ -79,7 +81,8 @@ TEST(PortCountersTest, Saturates) {
     PortCountersAttribute counters;
     counters.rcv_errors = counters.xmit_discards = counters.vl15_dropped = row.counted;
     counters.xmit_constraint_errors = counters.rcv_constraint_errors = row.counted;
-    counters.xmit_data = counters.rcv_data = counters.xmit_packets = counters.rcv_packets = row.counted;
+    counters.xmit_data = counters.rcv_data = counters.xmit_packets = counters.rcv_packets =
+        row.counted;
     std::array<uint8_t, kPortCountersSize> bytes;
     EncodePortCounters(counters, absl::MakeSpan(bytes));
     const PortCountersAttribute read = *DecodePortCounters(bytes);
@@ -135,7 +138,8 @@ TEST(PerfAttributeTest, DecodersRefuseASpanThatIsTooShort) {
   const std::vector<uint8_t> bytes(kPortCountersExtendedSize);
   const auto span = absl::MakeConstSpan(bytes);
   EXPECT_TRUE(DecodePortCounters(span.first(kPortCountersSize)).ok());
-  EXPECT_EQ(DecodePortCounters(span.first(kPortCountersSize - 1)).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(DecodePortCounters(span.first(kPortCountersSize - 1)).status().code(),
+            absl::StatusCode::kInvalidArgument);
   EXPECT_TRUE(DecodePortCountersExtended(span).ok());
   EXPECT_EQ(DecodePortCountersExtended(span.first(kPortCountersExtendedSize - 1)).status().code(),
             absl::StatusCode::kInvalidArgument);

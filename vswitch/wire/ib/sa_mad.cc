@@ -184,12 +184,14 @@ const char* StatusText(SaStatus status) {
 }  // namespace
 
 std::string SaStatusName(uint16_t status) {
-  return absl::StrCat(StatusText(static_cast<SaStatus>(status)), " (0x", absl::Hex(status, absl::kZeroPad4), ")");
+  return absl::StrCat(StatusText(static_cast<SaStatus>(status)), " (0x",
+                      absl::Hex(status, absl::kZeroPad4), ")");
 }
 
 int MtuBytes(uint8_t code) {
   // The code is log2(bytes) - 7.
-  const bool valid = code >= static_cast<uint8_t>(IbMtu::k256) && code <= static_cast<uint8_t>(IbMtu::k4096);
+  const bool valid =
+      code >= static_cast<uint8_t>(IbMtu::k256) && code <= static_cast<uint8_t>(IbMtu::k4096);
   return valid ? 128 << code : 0;
 }
 
@@ -234,8 +236,9 @@ void EncodeSaHeader(const SaHeader& header, Mad* mad) {
                   mad);
   SaHeaderWire wire;
   wire.sm_key = header.sm_key;
-  wire.attribute_offset =
-      header.attribute_offset != 0 ? header.attribute_offset : static_cast<uint16_t>(SaRecordStride(header.attribute) / 8);
+  wire.attribute_offset = header.attribute_offset != 0
+                              ? header.attribute_offset
+                              : static_cast<uint16_t>(SaRecordStride(header.attribute) / 8);
   wire.component_mask = header.component_mask;
   WriteWire(wire, mad->data() + kSaHeaderOffset);
 }
@@ -244,11 +247,12 @@ absl::StatusOr<SaHeader> DecodeSaHeader(absl::Span<const uint8_t> mad) {
   const absl::StatusOr<MadHeader> common = DecodeMadHeader(mad);
   if (!common.ok()) return common.status();
   if (common->mgmt_class != MgmtClass::kSubnAdm || common->class_version != kSaClassVersion) {
-    return absl::InvalidArgumentError(absl::StrCat("decode MAD: class 0x", absl::Hex(static_cast<uint8_t>(common->mgmt_class)),
-                                                   ", class version ", common->class_version,
-                                                   ": expected 0x3 (subnet administration), 2"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "decode MAD: class 0x", absl::Hex(static_cast<uint8_t>(common->mgmt_class)),
+        ", class version ", common->class_version, ": expected 0x3 (subnet administration), 2"));
   }
-  if (mad.size() < kSaRecordOffset) return absl::InvalidArgumentError(absl::StrCat("decode SA MAD: ", mad.size(), " bytes"));
+  if (mad.size() < kSaRecordOffset)
+    return absl::InvalidArgumentError(absl::StrCat("decode SA MAD: ", mad.size(), " bytes"));
   const auto wire = ReadWire<SaHeaderWire>(mad.data() + kSaHeaderOffset);
   SaHeader header;
   header.method = common->method;
@@ -274,7 +278,8 @@ absl::StatusOr<McMemberRecord> DecodeMcMemberRecord(absl::Span<const uint8_t> by
   if (!wire.ok()) return wire.status();
   const Gid mgid(wire->mgid);
   if (!mgid.IsMulticast()) {
-    return absl::InvalidArgumentError(absl::StrCat("decode MCMemberRecord: MGID ", mgid.ToString(), " is not a multicast GID"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("decode MCMemberRecord: MGID ", mgid.ToString(), " is not a multicast GID"));
   }
   McMemberRecord record;
   record.mgid = Mgid(mgid);
@@ -282,12 +287,16 @@ absl::StatusOr<McMemberRecord> DecodeMcMemberRecord(absl::Span<const uint8_t> by
   return record;
 }
 
-void EncodePathRecord(const PathRecord& record, absl::Span<uint8_t> bytes) { EncodeFields<PathRecordWire>(record, bytes); }
+void EncodePathRecord(const PathRecord& record, absl::Span<uint8_t> bytes) {
+  EncodeFields<PathRecordWire>(record, bytes);
+}
 absl::StatusOr<PathRecord> DecodePathRecord(absl::Span<const uint8_t> bytes) {
   return DecodeFields<PathRecordWire, PathRecord>(bytes, "PathRecord");
 }
 
-void EncodeClassPortInfo(const ClassPortInfo& info, absl::Span<uint8_t> bytes) { EncodeFields<ClassPortInfoWire>(info, bytes); }
+void EncodeClassPortInfo(const ClassPortInfo& info, absl::Span<uint8_t> bytes) {
+  EncodeFields<ClassPortInfoWire>(info, bytes);
+}
 
 void EncodeNodeRecord(const NodeRecord& record, absl::Span<uint8_t> bytes) {
   NodeRecordWire wire;
@@ -300,7 +309,8 @@ void EncodeNodeRecord(const NodeRecord& record, absl::Span<uint8_t> bytes) {
 absl::StatusOr<NodeRecord> DecodeNodeRecord(absl::Span<const uint8_t> bytes) {
   const auto wire = ReadAttribute<NodeRecordWire>(bytes, "NodeRecord");
   if (!wire.ok()) return wire.status();
-  return NodeRecord{Lid(wire->lid.value()), *DecodeNodeInfo(wire->node), *DecodeNodeDescription(wire->description)};
+  return NodeRecord{Lid(wire->lid.value()), *DecodeNodeInfo(wire->node),
+                    *DecodeNodeDescription(wire->description)};
 }
 
 void EncodePortInfoRecord(const PortInfoRecord& record, absl::Span<uint8_t> bytes) {
@@ -329,7 +339,8 @@ void EncodePKeyTableRecord(const PKeyTableRecord& record, absl::Span<uint8_t> by
 absl::StatusOr<PKeyTableRecord> DecodePKeyTableRecord(absl::Span<const uint8_t> bytes) {
   const auto wire = ReadAttribute<PKeyTableRecordWire>(bytes, "P_KeyTableRecord");
   if (!wire.ok()) return wire.status();
-  return PKeyTableRecord{Lid(wire->lid.value()), wire->block.value(), wire->port, *DecodePKeyTable(wire->pkeys)};
+  return PKeyTableRecord{Lid(wire->lid.value()), wire->block.value(), wire->port,
+                         *DecodePKeyTable(wire->pkeys)};
 }
 
 }  // namespace eoib

@@ -1,7 +1,7 @@
 // MADs of the subnet administrator, SA (IBA 1.4 §15.2): header and records.
 //
-// MCMemberRecord: §15.2.5.17. PathRecord: §15.2.5.16. Notices and subscriptions to them (InformInfo) are in notice.h,
-// ServiceRecords in service_record.h.
+// MCMemberRecord: §15.2.5.17. PathRecord: §15.2.5.16. Notices and subscriptions to them
+// (InformInfo) are in notice.h, ServiceRecords in service_record.h.
 #ifndef EOIB_VSWITCH_WIRE_IB_SA_MAD_H_
 #define EOIB_VSWITCH_WIRE_IB_SA_MAD_H_
 
@@ -29,8 +29,8 @@ enum class SaAttribute : uint16_t {
   kMcMemberRecord = 0x0038,
 };
 
-// The status field of a response. The low byte is common to all classes (§13.4.7), the high byte belongs to the SA (§15.2.7,
-// table 185).
+// The status field of a response. The low byte is common to all classes (§13.4.7), the high byte
+// belongs to the SA (§15.2.7, table 185).
 enum class SaStatus : uint16_t {
   kOk = 0x0000,
   kBusy = 0x0001,
@@ -55,7 +55,8 @@ struct SaHeader {
   SaAttribute attribute = SaAttribute::kPathRecord;
   uint32_t attribute_modifier = 0;
   uint64_t sm_key = 0;
-  uint16_t attribute_offset = 0;  // distance between records, in units of 8 bytes; 0: Encode fills it in
+  // Distance between records, in units of 8 bytes; 0: Encode fills it in.
+  uint16_t attribute_offset = 0;
   uint64_t component_mask = 0;
 
   bool IsResponse() const { return (static_cast<uint8_t>(method) & 0x80) != 0; }
@@ -64,22 +65,27 @@ struct SaHeader {
 
 // Writes a whole MAD with that header, an inactive RMPP header and no record.
 void EncodeSaHeader(const SaHeader& header, Mad* mad);
-// kInvalidArgument if there is no room for the headers, or unless base version 1, class SubnAdm, class version 2. Ignores the
-// RMPP header.
+// kInvalidArgument if there is no room for the headers, or unless base version 1, class SubnAdm,
+// class version 2. Ignores the RMPP header.
 absl::StatusOr<SaHeader> DecodeSaHeader(absl::Span<const uint8_t> mad);
 
 // A record's place in a MAD: the last 200 bytes.
 inline constexpr size_t kSaRecordOffset = 56;
 inline constexpr size_t kMaxSaRecord = kMadSize - kSaRecordOffset;
-inline absl::Span<uint8_t> SaRecord(Mad* mad) { return absl::MakeSpan(*mad).subspan(kSaRecordOffset); }
+inline absl::Span<uint8_t> SaRecord(Mad* mad) {
+  return absl::MakeSpan(*mad).subspan(kSaRecordOffset);
+}
 // The records of a MAD that DecodeSaHeader accepts.
-inline absl::Span<const uint8_t> SaRecord(absl::Span<const uint8_t> mad) { return mad.subspan(kSaRecordOffset); }
-// Distance in bytes between the records of a table: their size, rounded up to 8 (§15.2.3, AttributeOffset). 0 for an attribute
-// that is never in a table.
+inline absl::Span<const uint8_t> SaRecord(absl::Span<const uint8_t> mad) {
+  return mad.subspan(kSaRecordOffset);
+}
+// Distance in bytes between the records of a table: their size, rounded up to 8 (§15.2.3,
+// AttributeOffset). 0 for an attribute that is never in a table.
 size_t SaRecordStride(SaAttribute attribute);
 
-// The record codecs below write and read at the start of a span of at least the record's size: SaRecord(mad), or a piece of a
-// table. Encoders zero reserved fields. Decoders return kInvalidArgument if the span is too short.
+// The record codecs below write and read at the start of a span of at least the record's size:
+// SaRecord(mad), or a piece of a table. Encoders zero reserved fields. Decoders return
+// kInvalidArgument if the span is too short.
 
 enum class IbMtu : uint8_t { k256 = 1, k512 = 2, k1024 = 3, k2048 = 4, k4096 = 5 };
 // 256 to 4096; 0 for an invalid code.
@@ -87,8 +93,8 @@ int MtuBytes(uint8_t code);
 // The reverse; 0 for a number of bytes without a code.
 uint8_t MtuCode(int bytes);
 
-// True for a rate code: 2 (2.5 Gb/s) to 24 (1,200 Gb/s); the higher ones come from later releases of the IBA. 0 is not a rate
-// in a record; here it means "the port's rate".
+// True for a rate code: 2 (2.5 Gb/s) to 24 (1,200 Gb/s); the higher ones come from later releases
+// of the IBA. 0 is not a rate in a record; here it means "the port's rate".
 constexpr bool IsRateCode(uint8_t code) { return code >= 2 && code <= 24; }
 
 // A selector of MTU, rate or packet lifetime (§15.2.5.16).
@@ -98,11 +104,12 @@ enum JoinState : uint8_t { kFullMember = 1, kNonMember = 2, kSendOnlyNonMember =
 
 // Component mask bits of MCMemberRecord (§15.2.5.17, table 210).
 namespace mcm {
-inline constexpr uint64_t kMgid = 1ull << 0, kPortGid = 1ull << 1, kQKey = 1ull << 2, kMlid = 1ull << 3,
-                          kMtuSelector = 1ull << 4, kMtu = 1ull << 5, kTrafficClass = 1ull << 6, kPKey = 1ull << 7,
-                          kRateSelector = 1ull << 8, kRate = 1ull << 9, kLifeSelector = 1ull << 10, kLife = 1ull << 11,
-                          kSl = 1ull << 12, kFlowLabel = 1ull << 13, kHopLimit = 1ull << 14, kScope = 1ull << 15,
-                          kJoinState = 1ull << 16, kProxyJoin = 1ull << 17;
+inline constexpr uint64_t kMgid = 1ull << 0, kPortGid = 1ull << 1, kQKey = 1ull << 2,
+                          kMlid = 1ull << 3, kMtuSelector = 1ull << 4, kMtu = 1ull << 5,
+                          kTrafficClass = 1ull << 6, kPKey = 1ull << 7, kRateSelector = 1ull << 8,
+                          kRate = 1ull << 9, kLifeSelector = 1ull << 10, kLife = 1ull << 11,
+                          kSl = 1ull << 12, kFlowLabel = 1ull << 13, kHopLimit = 1ull << 14,
+                          kScope = 1ull << 15, kJoinState = 1ull << 16, kProxyJoin = 1ull << 17;
 }  // namespace mcm
 
 struct McMemberRecord {
@@ -134,11 +141,13 @@ absl::StatusOr<McMemberRecord> DecodeMcMemberRecord(absl::Span<const uint8_t> by
 
 // Component mask bits of PathRecord (§15.2.5.16, table 205).
 namespace path {
-inline constexpr uint64_t kDgid = 1ull << 2, kSgid = 1ull << 3, kDlid = 1ull << 4, kSlid = 1ull << 5, kRawTraffic = 1ull << 6,
-                          kFlowLabel = 1ull << 8, kHopLimit = 1ull << 9, kTrafficClass = 1ull << 10, kReversible = 1ull << 11,
-                          kNumbPath = 1ull << 12, kPKey = 1ull << 13, kSl = 1ull << 15, kMtuSelector = 1ull << 16,
-                          kMtu = 1ull << 17, kRateSelector = 1ull << 18, kRate = 1ull << 19, kLifeSelector = 1ull << 20,
-                          kLife = 1ull << 21;
+inline constexpr uint64_t kDgid = 1ull << 2, kSgid = 1ull << 3, kDlid = 1ull << 4,
+                          kSlid = 1ull << 5, kRawTraffic = 1ull << 6, kFlowLabel = 1ull << 8,
+                          kHopLimit = 1ull << 9, kTrafficClass = 1ull << 10,
+                          kReversible = 1ull << 11, kNumbPath = 1ull << 12, kPKey = 1ull << 13,
+                          kSl = 1ull << 15, kMtuSelector = 1ull << 16, kMtu = 1ull << 17,
+                          kRateSelector = 1ull << 18, kRate = 1ull << 19,
+                          kLifeSelector = 1ull << 20, kLife = 1ull << 21;
 }  // namespace path
 
 struct PathRecord {
@@ -178,7 +187,8 @@ struct ClassPortInfo {
 inline constexpr size_t kClassPortInfoSize = 72;
 void EncodeClassPortInfo(const ClassPortInfo& info, absl::Span<uint8_t> bytes);
 
-// NodeRecord (§15.2.5.2), PortInfoRecord (§15.2.5.3), P_KeyTableRecord (§15.2.5.11): a key, and the attribute of smp.h.
+// NodeRecord (§15.2.5.2), PortInfoRecord (§15.2.5.3), P_KeyTableRecord (§15.2.5.11): a key, and the
+// attribute of smp.h.
 struct NodeRecord {
   Lid lid;
   NodeInfo node;
@@ -203,8 +213,8 @@ struct PKeyTableRecord {
 };
 // Component mask bits of their keys.
 namespace node {
-inline constexpr uint64_t kLid = 1ull << 0, kNodeType = 1ull << 4, kNodeGuid = 1ull << 7, kPortGuid = 1ull << 8,
-                          kNodeDescription = 1ull << 14;
+inline constexpr uint64_t kLid = 1ull << 0, kNodeType = 1ull << 4, kNodeGuid = 1ull << 7,
+                          kPortGuid = 1ull << 8, kNodeDescription = 1ull << 14;
 }  // namespace node
 namespace port_info {
 inline constexpr uint64_t kLid = 1ull << 0, kPort = 1ull << 1, kCapabilityMask = 1ull << 7;

@@ -18,11 +18,13 @@ namespace {
 constexpr size_t kSaData = IB_SA_DATA_OFFS;
 static_assert(kSaData == 56);
 
-// libibmad, as an independent codec. Offsets of header fields count from the MAD's start, those of record fields from the SA
-// data.
+// libibmad, as an independent codec. Offsets of header fields count from the MAD's start, those of
+// record fields from the SA data.
 uint32_t Header32(Mad& mad, MAD_FIELDS field) { return mad_get_field(mad.data(), 0, field); }
 uint64_t Header64(Mad& mad, MAD_FIELDS field) { return mad_get_field64(mad.data(), 0, field); }
-uint32_t Record32(Mad& mad, MAD_FIELDS field) { return mad_get_field(mad.data() + kSaData, 0, field); }
+uint32_t Record32(Mad& mad, MAD_FIELDS field) {
+  return mad_get_field(mad.data() + kSaData, 0, field);
+}
 Gid RecordGid(Mad& mad, MAD_FIELDS field) {
   std::array<uint8_t, Gid::kSize> bytes{};
   mad_get_array(mad.data() + kSaData, 0, field, bytes.data());
@@ -142,8 +144,8 @@ TEST(SaHeaderTest, Decode) {
       {"base version 0x80 (OPA)", "80030201", false},
       {"class SubnLID", "01010201", false},
       {"class version 1", "01030101", false},
-      {"a segment in the middle of a table", "01030292 00000000 0000000000000000 00350000 00000000 0101f900 00000002 00000000",
-       true},
+      {"a segment in the middle of a table",
+       "01030292 00000000 0000000000000000 00350000 00000000 0101f900 00000002 00000000", true},
   };
   for (const auto& row : kRows) {
     Mad mad{};
@@ -170,7 +172,8 @@ TEST(SaHeaderTest, AMadWithoutItsHeadersIsRefused) {
 // The RMPP header of the first segment, as rdma-core reads it (IBA 1.4 §13.6.2.1).
 TEST(SaTableTest, TheHeadersOfItsFirstSegmentPrecedeAllRecords) {
   constexpr uint8_t kActive = 1, kFirst = 2, kLast = 4;
-  const SaHeader header = {.method = MadMethod::kGetTableResp, .tid = 7, .attribute_offset = 8, .component_mask = 1};
+  const SaHeader header = {
+      .method = MadMethod::kGetTableResp, .tid = 7, .attribute_offset = 8, .component_mask = 1};
   const struct {
     const char* description;
     size_t size;
@@ -194,7 +197,9 @@ TEST(SaTableTest, TheHeadersOfItsFirstSegmentPrecedeAllRecords) {
     EXPECT_EQ(ntohl(theirs.rmpp_hdr.seg_num), 1u) << row.description;
     EXPECT_EQ(ntohl(theirs.rmpp_hdr.paylen_newwin), row.payload_length) << row.description;
     EXPECT_EQ(DecodeSaHeader(table).value(), header) << row.description;
-    EXPECT_TRUE(std::equal(records.begin(), records.end(), SaRecord(table).begin(), SaRecord(table).end())) << row.description;
+    EXPECT_TRUE(
+        std::equal(records.begin(), records.end(), SaRecord(table).begin(), SaRecord(table).end()))
+        << row.description;
     EXPECT_TRUE(IsSaTable(table)) << row.description;
   }
   Mad record;
@@ -203,7 +208,8 @@ TEST(SaTableTest, TheHeadersOfItsFirstSegmentPrecedeAllRecords) {
   EXPECT_FALSE(IsSaTable(absl::MakeSpan(record).first(10)));
 }
 
-// A reader must not guess a table's stride: the decoder returns the response's value. The encoder fills in 0.
+// A reader must not guess a table's stride: the decoder returns the response's value. The encoder
+// fills in 0.
 TEST(SaHeaderTest, AttributeOffset) {
   const struct {
     const char* description;
@@ -239,9 +245,10 @@ TEST(SaStatusTest, Names) {
   EXPECT_EQ(SaStatusName(0x0300), "no records (0x0300)");
   EXPECT_EQ(SaStatusName(0x001c), "invalid field value (0x001c)");
   EXPECT_EQ(SaStatusName(0x4242), "unknown status (0x4242)");
-  for (const SaStatus status : {SaStatus::kBusy, SaStatus::kUnsupportedVersion, SaStatus::kUnsupportedMethod,
-                                SaStatus::kUnsupportedMethodAttribute, SaStatus::kNoResources, SaStatus::kRequestInvalid,
-                                SaStatus::kTooManyRecords, SaStatus::kInvalidGid, SaStatus::kInsufficientComponents}) {
+  for (const SaStatus status :
+       {SaStatus::kBusy, SaStatus::kUnsupportedVersion, SaStatus::kUnsupportedMethod,
+        SaStatus::kUnsupportedMethodAttribute, SaStatus::kNoResources, SaStatus::kRequestInvalid,
+        SaStatus::kTooManyRecords, SaStatus::kInvalidGid, SaStatus::kInsufficientComponents}) {
     EXPECT_EQ(SaStatusName(static_cast<uint16_t>(status)).find("unknown"), std::string::npos);
   }
 }
@@ -254,7 +261,8 @@ TEST(MtuBytesTest, Codes) {
 
 TEST(IsRateCodeTest, Codes) {
   for (const int code : {2, 3, 16, 24}) EXPECT_TRUE(IsRateCode(static_cast<uint8_t>(code))) << code;
-  for (const int code : {0, 1, 25, 63, 255}) EXPECT_FALSE(IsRateCode(static_cast<uint8_t>(code))) << code;
+  for (const int code : {0, 1, 25, 63, 255})
+    EXPECT_FALSE(IsRateCode(static_cast<uint8_t>(code))) << code;
 }
 
 TEST(McMemberRecordTest, GoldenBytes) {
@@ -279,8 +287,8 @@ TEST(McMemberRecordTest, GoldenBytes) {
   Mad mad{};
   EncodeMcMemberRecord(record, SaRecord(&mad));
   EXPECT_EQ(ToHex(absl::MakeConstSpan(mad).subspan(kSaData, 56)),
-            ToHex(FromHex("ff12e01b8001ffffffffffff00000000 fe800000000000000002c903000e0b72 80008001 c003 85 11 8001 03 d2"
-                          "f1234567 21 80 0000 00000000")));
+            ToHex(FromHex("ff12e01b8001ffffffffffff00000000 fe800000000000000002c903000e0b72 "
+                          "80008001 c003 85 11 8001 03 d2f1234567 21 80 0000 00000000")));
   EXPECT_EQ(*DecodeMcMemberRecord(SaRecord(mad)), record);
 }
 
@@ -318,9 +326,12 @@ TEST(McMemberRecordTest, AgreesWithTheUmadStructure) {
     umad.mtu = umad_sa_set_rate_mtu_or_life(static_cast<uint8_t>(record.mtu_selector), record.mtu);
     umad.tclass = record.traffic_class;
     umad.pkey = htons(record.pkey.value());
-    umad.rate = umad_sa_set_rate_mtu_or_life(static_cast<uint8_t>(record.rate_selector), record.rate);
-    umad.pkt_life = umad_sa_set_rate_mtu_or_life(static_cast<uint8_t>(record.life_selector), record.life);
-    umad.sl_flow_hop = umad_sa_mcm_set_sl_flow_hop(record.sl.value(), record.flow_label, record.hop_limit);
+    umad.rate =
+        umad_sa_set_rate_mtu_or_life(static_cast<uint8_t>(record.rate_selector), record.rate);
+    umad.pkt_life =
+        umad_sa_set_rate_mtu_or_life(static_cast<uint8_t>(record.life_selector), record.life);
+    umad.sl_flow_hop =
+        umad_sa_mcm_set_sl_flow_hop(record.sl.value(), record.flow_label, record.hop_limit);
     umad.scope_state = umad_sa_mcm_set_scope_state(record.scope, record.join_state);
     umad.proxy_join = record.proxy_join ? 0x80 : 0;
     Mad mad{};
@@ -332,9 +343,11 @@ TEST(McMemberRecordTest, AgreesWithTheUmadStructure) {
 
 TEST(McMemberRecordTest, RefusesAUnicastGidAsMgid) {
   Mad mad{};
-  EXPECT_EQ(DecodeMcMemberRecord(SaRecord(mad)).status().code(), absl::StatusCode::kInvalidArgument) << "an MGID of zero";
+  EXPECT_EQ(DecodeMcMemberRecord(SaRecord(mad)).status().code(), absl::StatusCode::kInvalidArgument)
+      << "an MGID of zero";
   mad[kSaData] = 0xfe;
-  EXPECT_EQ(DecodeMcMemberRecord(SaRecord(mad)).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(DecodeMcMemberRecord(SaRecord(mad)).status().code(),
+            absl::StatusCode::kInvalidArgument);
   mad[kSaData] = 0xff;
   EXPECT_TRUE(DecodeMcMemberRecord(SaRecord(mad)).ok());
 }
@@ -379,9 +392,11 @@ TEST(PathRecordTest, GoldenBytes) {
   record.preference = 9;
   Mad mad{};
   EncodePathRecord(record, SaRecord(&mad));
-  EXPECT_EQ(ToHex(absl::MakeConstSpan(mad).subspan(kSaData, 64)),
-            ToHex(FromHex("0000000000000000 fe800000000000000002c903000e0b72 fe800000000000000002c903000e0b73 0005 0006"
-                          "0abcde40 22 81 ffff 0003 84 87 52 09 000000000000")));
+  EXPECT_EQ(
+      ToHex(absl::MakeConstSpan(mad).subspan(kSaData, 64)),
+      ToHex(FromHex(
+          "0000000000000000 fe800000000000000002c903000e0b72 fe800000000000000002c903000e0b73 0005 "
+          "00060abcde40 22 81 ffff 0003 84 87 52 09 000000000000")));
   EXPECT_EQ(*DecodePathRecord(SaRecord(mad)), record);
 }
 
@@ -412,12 +427,15 @@ TEST(PathRecordTest, AgreesWithTheVerbsStructure) {
     verbs.slid = htons(record.slid.value());
     verbs.flowlabel_hoplimit = htonl(record.flow_label << 8 | record.hop_limit);
     verbs.tclass = record.traffic_class;
-    verbs.reversible_numpath = static_cast<uint8_t>((record.reversible ? IBV_PATH_RECORD_REVERSIBLE : 0) | record.numb_path);
+    verbs.reversible_numpath = static_cast<uint8_t>(
+        (record.reversible ? IBV_PATH_RECORD_REVERSIBLE : 0) | record.numb_path);
     verbs.pkey = htons(record.pkey.value());
     verbs.qosclass_sl = htons(record.sl.value());
     verbs.mtu = umad_sa_set_rate_mtu_or_life(static_cast<uint8_t>(record.mtu_selector), record.mtu);
-    verbs.rate = umad_sa_set_rate_mtu_or_life(static_cast<uint8_t>(record.rate_selector), record.rate);
-    verbs.packetlifetime = umad_sa_set_rate_mtu_or_life(static_cast<uint8_t>(record.life_selector), record.life);
+    verbs.rate =
+        umad_sa_set_rate_mtu_or_life(static_cast<uint8_t>(record.rate_selector), record.rate);
+    verbs.packetlifetime =
+        umad_sa_set_rate_mtu_or_life(static_cast<uint8_t>(record.life_selector), record.life);
     verbs.preference = record.preference;
     Mad mad{};
     EncodePathRecord(record, SaRecord(&mad));
@@ -426,7 +444,8 @@ TEST(PathRecordTest, AgreesWithTheVerbsStructure) {
   }
 }
 
-// A subnet administrator may fill fields that are not modelled (service id, QoS class) or reserved; they must not matter.
+// A subnet administrator may fill fields that are not modelled (service id, QoS class) or reserved;
+// they must not matter.
 TEST(PathRecordTest, IgnoresWhatItDoesNotModel) {
   Random random;
   const PathRecord record = RandomPathRecord(&random);
@@ -468,7 +487,8 @@ TEST(RecordTest, DecodersRefuseASpanThatIsTooShort) {
   const auto refuses = [](const auto& decode, size_t size) {
     const std::vector<uint8_t> bytes(size, 0xff);
     const absl::Status status = decode(absl::MakeConstSpan(bytes).first(size - 1)).status();
-    return decode(absl::MakeConstSpan(bytes)).ok() && status.code() == absl::StatusCode::kInvalidArgument;
+    return decode(absl::MakeConstSpan(bytes)).ok() &&
+           status.code() == absl::StatusCode::kInvalidArgument;
   };
   EXPECT_TRUE(refuses(DecodeMcMemberRecord, kMcMemberRecordSize));
   EXPECT_TRUE(refuses(DecodePathRecord, kPathRecordSize));
@@ -505,10 +525,12 @@ TEST(NodeRecordTest, GoldenBytes) {
   record.description = "h1 HCA-1";
   std::array<uint8_t, kNodeRecordSize> bytes;
   EncodeNodeRecord(record, absl::MakeSpan(bytes));
-  EXPECT_EQ(ToHex(bytes),
-            ToHex(FromHex("1234 0000 01010101 0000000000000000 0002c903000e0b72 0000000000000000 0000 0000 00000000"
-                          "01 0002c9 6831204843412d31")) +
-                std::string(2 * 56, '0'));
+  EXPECT_EQ(
+      ToHex(bytes),
+      ToHex(FromHex(
+          "1234 0000 01010101 0000000000000000 0002c903000e0b72 0000000000000000 0000 0000 00000000"
+          "01 0002c9 6831204843412d31")) +
+          std::string(2 * 56, '0'));
   EXPECT_EQ(*DecodeNodeRecord(bytes), record);
 }
 
@@ -520,7 +542,8 @@ TEST(PortInfoRecordTest, GoldenBytes) {
   record.info.gid_prefix = 0xfe80'0000'0000'0000;
   std::array<uint8_t, kPortInfoRecordSize> bytes;
   EncodePortInfoRecord(record, absl::MakeSpan(bytes));
-  EXPECT_EQ(ToHex(absl::MakeConstSpan(bytes).first(22)), ToHex(FromHex("0005 02 00 0000000000000000 fe80000000000000 0005")));
+  EXPECT_EQ(ToHex(absl::MakeConstSpan(bytes).first(22)),
+            ToHex(FromHex("0005 02 00 0000000000000000 fe80000000000000 0005")));
   EXPECT_EQ(*DecodePortInfoRecord(bytes), record);
 }
 
@@ -534,7 +557,8 @@ TEST(PKeyTableRecordTest, GoldenBytes) {
   record.pkeys[31] = PKey(0x7fff);
   std::array<uint8_t, kPKeyTableRecordSize> bytes;
   EncodePKeyTableRecord(record, absl::MakeSpan(bytes));
-  EXPECT_EQ(ToHex(bytes), ToHex(FromHex("0005 0102 01 000000 ffff 8001")) + std::string(2 * 58, '0') + "7fff");
+  EXPECT_EQ(ToHex(bytes),
+            ToHex(FromHex("0005 0102 01 000000 ffff 8001")) + std::string(2 * 58, '0') + "7fff");
   EXPECT_EQ(*DecodePKeyTableRecord(bytes), record);
 }
 

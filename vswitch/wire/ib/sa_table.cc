@@ -19,7 +19,8 @@ struct RmppHeaderWire {
 };
 static_assert(sizeof(RmppHeaderWire) == 12);
 constexpr size_t kRmppHeaderOffset = 24;
-constexpr uint8_t kRmppActive = 0x01, kRmppFirst = 0x02, kRmppLast = 0x04, kRmppNoResponseTime = 0xf8;
+constexpr uint8_t kRmppActive = 0x01, kRmppFirst = 0x02, kRmppLast = 0x04,
+                  kRmppNoResponseTime = 0xf8;
 // SM_Key to component mask, in each segment.
 constexpr size_t kSaHeaderSize = kSaRecordOffset - kRmppHeaderOffset - sizeof(RmppHeaderWire);
 static_assert(kSaHeaderSize == 20);
@@ -31,7 +32,8 @@ std::vector<uint8_t> EncodeSaTable(const SaHeader& header, absl::Span<const uint
   EncodeSaHeader(header, &first);
   const size_t segments = std::max<size_t>(1, (records.size() + kMaxSaRecord - 1) / kMaxSaRecord);
   RmppHeaderWire rmpp;
-  rmpp.response_time_flags = kRmppNoResponseTime | kRmppActive | kRmppFirst | (segments == 1 ? kRmppLast : 0);
+  rmpp.response_time_flags =
+      kRmppNoResponseTime | kRmppActive | kRmppFirst | (segments == 1 ? kRmppLast : 0);
   rmpp.segment = 1;
   rmpp.payload_length = static_cast<uint32_t>(segments * kSaHeaderSize + records.size());
   WriteWire(rmpp, first.data() + kRmppHeaderOffset);

@@ -1,5 +1,6 @@
-// Tables of the subnet administrator. RMPP (IBA 1.4 §13.6) carries a table in segments, which the kernel acknowledges and
-// joins (mad_rmpp.c): a program gets one long MAD, the headers of the first segment and then all records.
+// Tables of the subnet administrator. RMPP (IBA 1.4 §13.6) carries a table in segments, which the
+// kernel acknowledges and joins (mad_rmpp.c): a program gets one long MAD, the headers of the first
+// segment and then all records.
 #ifndef EOIB_VSWITCH_WIRE_IB_SA_TABLE_H_
 #define EOIB_VSWITCH_WIRE_IB_SA_TABLE_H_
 

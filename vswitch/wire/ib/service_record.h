@@ -1,4 +1,5 @@
-// ServiceRecord (IBA 1.4 §15.2.5.15): a service that a port offers, registered with the subnet administrator for a time.
+// ServiceRecord (IBA 1.4 §15.2.5.15): a service that a port offers, registered with the subnet
+// administrator for a time.
 //
 // A record is identified by its service ID, GID and P_Key.
 #ifndef EOIB_VSWITCH_WIRE_IB_SERVICE_RECORD_H_
@@ -17,8 +18,8 @@ namespace eoib {
 
 // Component mask bits. Those of the data, bits 7 to 36, have no names.
 namespace service {
-inline constexpr uint64_t kId = 1ull << 0, kGid = 1ull << 1, kPKey = 1ull << 2, kLease = 1ull << 4, kKey = 1ull << 5,
-                          kName = 1ull << 6;
+inline constexpr uint64_t kId = 1ull << 0, kGid = 1ull << 1, kPKey = 1ull << 2, kLease = 1ull << 4,
+                          kKey = 1ull << 5, kName = 1ull << 6;
 inline constexpr uint64_t kData = ((1ull << 30) - 1) << 7;  // all of it
 }  // namespace service
 

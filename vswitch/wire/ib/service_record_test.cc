@@ -25,11 +25,13 @@ TEST(ServiceRecordTest, GoldenBytes) {
   record.data[ServiceRecord::kData64] = 0x44;
   std::array<uint8_t, kServiceRecordSize> bytes;
   EncodeServiceRecord(record, absl::MakeSpan(bytes));
-  EXPECT_EQ(ToHex(bytes), ToHex(FromHex("02656f6962008001 fe800000000000000002c903000e0b72 8001 0000 00000078"
-                                        "00000000000000000000000000000042 656f6962")) +
-                              std::string(2 * 60, '0') +
-                              ToHex(FromHex("11000000000000000000000000000000 22000000000000000000000000000000"
-                                            "33000000000000000000000000000000 44000000000000000000000000000000")));
+  EXPECT_EQ(
+      ToHex(bytes),
+      ToHex(FromHex("02656f6962008001 fe800000000000000002c903000e0b72 8001 0000 00000078"
+                    "00000000000000000000000000000042 656f6962")) +
+          std::string(2 * 60, '0') +
+          ToHex(FromHex("11000000000000000000000000000000 22000000000000000000000000000000"
+                        "33000000000000000000000000000000 44000000000000000000000000000000")));
   EXPECT_EQ(*DecodeServiceRecord(bytes), record);
 }
 
@@ -69,8 +71,9 @@ TEST(ServiceRecordTest, ANameMayFillItsField) {
 TEST(ServiceRecordTest, TooShort) {
   const std::array<uint8_t, kServiceRecordSize> bytes{};
   EXPECT_TRUE(DecodeServiceRecord(bytes).ok());
-  EXPECT_EQ(DecodeServiceRecord(absl::MakeSpan(bytes).first(kServiceRecordSize - 1)).status().code(),
-            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(
+      DecodeServiceRecord(absl::MakeSpan(bytes).first(kServiceRecordSize - 1)).status().code(),
+      absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

@@ -13,7 +13,8 @@ namespace {
 constexpr uint16_t kReturning = 0x8000;  // the D bit, in place of the highest bit of the status
 constexpr uint16_t kDirectedStatusMask = 0x7fff;
 
-// IBA 1.4 §14.2.1.1 and §14.2.1.2, after the common header. In a LID-routed SMP the LIDs are reserved.
+// IBA 1.4 §14.2.1.1 and §14.2.1.2, after the common header. In a LID-routed SMP the LIDs are
+// reserved.
 struct SmpKeyWire {
   be64 m_key;
   be16 dr_slid;
@@ -70,7 +71,8 @@ struct PortInfoWire {
   be16 pkey_violations;
   be16 qkey_violations;
   uint8_t guid_cap = 0;
-  uint8_t reregister_timeout = 0;   // client reregister 1 | multicast P_Key trap suppression 2 | subnet timeout 5
+  // Client reregister 1 | multicast P_Key trap suppression 2 | subnet timeout 5.
+  uint8_t reregister_timeout = 0;
   uint8_t response_time_value = 0;  // reserved 3 | 5
   uint8_t error_thresholds = 0;
   be16 max_credit_hint;
@@ -153,27 +155,32 @@ void Fields(Copy copy, SmInfoWire& wire, Info& info) {
 }
 
 void EncodeRoute(const SmpHeader& header, Mad* mad) {
-  std::copy(header.initial_path.begin(), header.initial_path.end(), mad->begin() + kInitialPathOffset);
+  std::copy(header.initial_path.begin(), header.initial_path.end(),
+            mad->begin() + kInitialPathOffset);
   std::copy(header.return_path.begin(), header.return_path.end(), mad->begin() + kReturnPathOffset);
 }
 
 // A hop pointer more than one beyond the last hop is not on the route (§14.2.2).
 absl::Status CheckHops(uint8_t pointer, uint8_t count) {
   if (count <= SmpHeader::kMaxHops && pointer <= count + 1) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("decode SMP: at hop ", pointer, " of ", count, ", expected at most ",
-                                                 SmpHeader::kMaxHops, " hops and a pointer among them"));
+  return absl::InvalidArgumentError(absl::StrCat("decode SMP: at hop ", pointer, " of ", count,
+                                                 ", expected at most ", SmpHeader::kMaxHops,
+                                                 " hops and a pointer among them"));
 }
 
 // Decodes the fields that only a directed-route SMP has.
-absl::Status DecodeRoute(const MadHeader& common, const SmpKeyWire& wire, const Mad& mad, SmpHeader* header) {
+absl::Status DecodeRoute(const MadHeader& common, const SmpKeyWire& wire, const Mad& mad,
+                         SmpHeader* header) {
   header->returning = (common.status & kReturning) != 0;
   header->status = common.status & kDirectedStatusMask;
   header->hop_pointer = static_cast<uint8_t>(common.class_specific >> 8);
   header->hop_count = static_cast<uint8_t>(common.class_specific);
   header->dr_slid = wire.dr_slid.value();
   header->dr_dlid = wire.dr_dlid.value();
-  std::copy_n(mad.begin() + kInitialPathOffset, header->initial_path.size(), header->initial_path.begin());
-  std::copy_n(mad.begin() + kReturnPathOffset, header->return_path.size(), header->return_path.begin());
+  std::copy_n(mad.begin() + kInitialPathOffset, header->initial_path.size(),
+              header->initial_path.begin());
+  std::copy_n(mad.begin() + kReturnPathOffset, header->return_path.size(),
+              header->return_path.begin());
   return CheckHops(header->hop_pointer, header->hop_count);
 }
 
@@ -192,7 +199,8 @@ void EncodeSmpHeader(const SmpHeader& header, Mad* mad) {
   wire.m_key = header.m_key;
   if (header.directed) {
     common.mgmt_class = MgmtClass::kSubnDirected;
-    common.status = static_cast<uint16_t>((header.status & kDirectedStatusMask) | (header.returning ? kReturning : 0));
+    common.status = static_cast<uint16_t>((header.status & kDirectedStatusMask) |
+                                          (header.returning ? kReturning : 0));
     common.class_specific = static_cast<uint16_t>(header.hop_pointer << 8 | header.hop_count);
     wire.dr_slid = header.dr_slid;
     wire.dr_dlid = header.dr_dlid;
@@ -207,10 +215,12 @@ absl::StatusOr<SmpHeader> DecodeSmpHeader(const Mad& mad) {
   if (!common.ok()) return common.status();
   SmpHeader header;
   header.directed = common->mgmt_class == MgmtClass::kSubnDirected;
-  if ((!header.directed && common->mgmt_class != MgmtClass::kSubnLid) || common->class_version != kSmpClassVersion) {
-    return absl::InvalidArgumentError(absl::StrCat("decode MAD: class 0x", absl::Hex(static_cast<uint8_t>(common->mgmt_class)),
-                                                   ", class version ", common->class_version,
-                                                   ": expected 0x1 or 0x81 (subnet management), 1"));
+  if ((!header.directed && common->mgmt_class != MgmtClass::kSubnLid) ||
+      common->class_version != kSmpClassVersion) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("decode MAD: class 0x", absl::Hex(static_cast<uint8_t>(common->mgmt_class)),
+                     ", class version ", common->class_version,
+                     ": expected 0x1 or 0x81 (subnet management), 1"));
   }
   header.method = common->method;
   header.status = common->status;
@@ -225,7 +235,9 @@ absl::StatusOr<SmpHeader> DecodeSmpHeader(const Mad& mad) {
   return header;
 }
 
-void EncodeNodeInfo(const NodeInfo& info, absl::Span<uint8_t> bytes) { EncodeFields<NodeInfoWire>(info, bytes); }
+void EncodeNodeInfo(const NodeInfo& info, absl::Span<uint8_t> bytes) {
+  EncodeFields<NodeInfoWire>(info, bytes);
+}
 absl::StatusOr<NodeInfo> DecodeNodeInfo(absl::Span<const uint8_t> bytes) {
   return DecodeFields<NodeInfoWire, NodeInfo>(bytes, "NodeInfo");
 }
@@ -242,14 +254,17 @@ absl::StatusOr<std::string> DecodeNodeDescription(absl::Span<const uint8_t> byte
   return std::string(wire->begin(), std::find(wire->begin(), wire->end(), '\0'));
 }
 
-void EncodePortInfo(const PortInfo& info, absl::Span<uint8_t> bytes) { EncodeFields<PortInfoWire>(info, bytes); }
+void EncodePortInfo(const PortInfo& info, absl::Span<uint8_t> bytes) {
+  EncodeFields<PortInfoWire>(info, bytes);
+}
 absl::StatusOr<PortInfo> DecodePortInfo(absl::Span<const uint8_t> bytes) {
   return DecodeFields<PortInfoWire, PortInfo>(bytes, "PortInfo");
 }
 
 void EncodePKeyTable(const PKeyTableBlock& block, absl::Span<uint8_t> bytes) {
   PKeyTableWire wire;
-  std::transform(block.begin(), block.end(), wire.begin(), [](PKey pkey) { return be16(pkey.value()); });
+  std::transform(block.begin(), block.end(), wire.begin(),
+                 [](PKey pkey) { return be16(pkey.value()); });
   WriteAttribute(wire, bytes);
 }
 
@@ -257,10 +272,13 @@ absl::StatusOr<PKeyTableBlock> DecodePKeyTable(absl::Span<const uint8_t> bytes) 
   const auto wire = ReadAttribute<PKeyTableWire>(bytes, "P_KeyTable");
   if (!wire.ok()) return wire.status();
   PKeyTableBlock block;
-  std::transform(wire->begin(), wire->end(), block.begin(), [](be16 pkey) { return PKey(pkey.value()); });
+  std::transform(wire->begin(), wire->end(), block.begin(),
+                 [](be16 pkey) { return PKey(pkey.value()); });
   return block;
 }
 
-void EncodeSmInfo(const SmInfo& info, absl::Span<uint8_t> bytes) { EncodeFields<SmInfoWire>(info, bytes); }
+void EncodeSmInfo(const SmInfo& info, absl::Span<uint8_t> bytes) {
+  EncodeFields<SmInfoWire>(info, bytes);
+}
 
 }  // namespace eoib

@@ -1,4 +1,5 @@
-// Subnet management packets, SMPs (IBA 1.4 §14.2), LID-routed or directed-route, and their attributes.
+// Subnet management packets, SMPs (IBA 1.4 §14.2), LID-routed or directed-route, and their
+// attributes.
 #ifndef EOIB_VSWITCH_WIRE_IB_SMP_H_
 #define EOIB_VSWITCH_WIRE_IB_SMP_H_
 
@@ -24,8 +25,9 @@ enum class SmpAttribute : uint16_t {
   kSmInfo = 0x0020,
 };
 
-// The header of both forms of an SMP, before the 64 bytes of data. A directed route (§14.2.1.2) lists the egress port of each
-// hop, from path[1] on. hop_pointer is the current hop; the return path is filled in on the way.
+// The header of both forms of an SMP, before the 64 bytes of data. A directed route (§14.2.1.2)
+// lists the egress port of each hop, from path[1] on. hop_pointer is the current hop; the return
+// path is filled in on the way.
 struct SmpHeader {
   static constexpr size_t kMaxHops = 63;
   static constexpr uint16_t kPermissiveLid = 0xffff;
@@ -46,7 +48,9 @@ struct SmpHeader {
   std::array<uint8_t, kMaxHops + 1> initial_path{};
   std::array<uint8_t, kMaxHops + 1> return_path{};
 
-  bool IsResponse() const { return (static_cast<uint8_t>(method) & 0x80) != 0 || (directed && returning); }
+  bool IsResponse() const {
+    return (static_cast<uint8_t>(method) & 0x80) != 0 || (directed && returning);
+  }
   friend bool operator==(const SmpHeader&, const SmpHeader&) = default;
 };
 
@@ -54,14 +58,18 @@ inline constexpr size_t kSmpDataOffset = 64;
 inline constexpr size_t kSmpDataSize = 64;
 // Writes a whole MAD with zeros for data.
 void EncodeSmpHeader(const SmpHeader& header, Mad* mad);
-// kInvalidArgument unless base version 1, one of the two classes, class version 1, and, for a directed route, at most 63 hops
-// and a hop pointer at most one beyond the last.
+// kInvalidArgument unless base version 1, one of the two classes, class version 1, and, for a
+// directed route, at most 63 hops and a hop pointer at most one beyond the last.
 absl::StatusOr<SmpHeader> DecodeSmpHeader(const Mad& mad);
-inline absl::Span<uint8_t> SmpData(Mad* mad) { return absl::MakeSpan(*mad).subspan(kSmpDataOffset, kSmpDataSize); }
-inline absl::Span<const uint8_t> SmpData(const Mad& mad) { return absl::MakeSpan(mad).subspan(kSmpDataOffset, kSmpDataSize); }
+inline absl::Span<uint8_t> SmpData(Mad* mad) {
+  return absl::MakeSpan(*mad).subspan(kSmpDataOffset, kSmpDataSize);
+}
+inline absl::Span<const uint8_t> SmpData(const Mad& mad) {
+  return absl::MakeSpan(mad).subspan(kSmpDataOffset, kSmpDataSize);
+}
 
-// Attributes. Each codec takes a span of at least the attribute's size: SmpData(mad), or its place in an SA record.
-// Decoders: kInvalidArgument if the span is too short.
+// Attributes. Each codec takes a span of at least the attribute's size: SmpData(mad), or its place
+// in an SA record. Decoders: kInvalidArgument if the span is too short.
 
 enum class NodeType : uint8_t { kChannelAdapter = 1, kSwitch = 2, kRouter = 3 };
 
@@ -89,8 +97,21 @@ inline constexpr size_t kNodeDescriptionSize = 64;  // §14.2.5.2: text, padded 
 void EncodeNodeDescription(const std::string& text, absl::Span<uint8_t> bytes);
 absl::StatusOr<std::string> DecodeNodeDescription(absl::Span<const uint8_t> bytes);
 
-enum class PortState : uint8_t { kNoChange = 0, kDown = 1, kInitialize = 2, kArmed = 3, kActive = 4 };
-enum class PhysicalState : uint8_t { kNoChange = 0, kSleep = 1, kPolling = 2, kDisabled = 3, kTraining = 4, kLinkUp = 5 };
+enum class PortState : uint8_t {
+  kNoChange = 0,
+  kDown = 1,
+  kInitialize = 2,
+  kArmed = 3,
+  kActive = 4
+};
+enum class PhysicalState : uint8_t {
+  kNoChange = 0,
+  kSleep = 1,
+  kPolling = 2,
+  kDisabled = 3,
+  kTraining = 4,
+  kLinkUp = 5
+};
 
 struct PortInfo {  // §14.2.5.6; other fields are zero
   uint64_t m_key = 0;

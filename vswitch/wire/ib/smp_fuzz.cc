@@ -15,19 +15,23 @@ using Bytes = absl::Span<const uint8_t>;
 bool IsSmp(const Mad& mad) {
   const bool directed = mad[1] == 0x81;
   const uint8_t hop_pointer = mad[6], hop_count = mad[7];
-  return mad[0] == 1 && mad[2] == 1 && (mad[1] == 1 || (directed && hop_count <= 63 && hop_pointer <= hop_count + 1));
+  return mad[0] == 1 && mad[2] == 1 &&
+         (mad[1] == 1 || (directed && hop_count <= 63 && hop_pointer <= hop_count + 1));
 }
 
 void CheckHeader(const Mad& mad) {
   const absl::StatusOr<SmpHeader> header = DecodeSmpHeader(mad);
   EOIB_CHECK(header.ok() == IsSmp(mad));
   if (!header.ok()) {
-    EOIB_CHECK(header.status().code() == absl::StatusCode::kInvalidArgument && !header.status().message().empty());
+    EOIB_CHECK(header.status().code() == absl::StatusCode::kInvalidArgument &&
+               !header.status().message().empty());
     return;
   }
-  // Not modelled: in a LID-routed SMP the places of hops, LIDs and paths; in both the data, which is not part of the header.
-  const std::vector<uint8_t> expected =
-      header->directed ? Modelled(mad, {{18, 20}, {36, 128}}) : Modelled(mad, {{6, 8}, {18, 20}, {32, 256}});
+  // Not modelled: in a LID-routed SMP the places of hops, LIDs and paths; in both the data, which
+  // is not part of the header.
+  const std::vector<uint8_t> expected = header->directed
+                                            ? Modelled(mad, {{18, 20}, {36, 128}})
+                                            : Modelled(mad, {{6, 8}, {18, 20}, {32, 256}});
   Mad again;
   EncodeSmpHeader(*header, &again);
   EOIB_CHECK(std::equal(again.begin(), again.end(), expected.begin()));
@@ -62,7 +66,8 @@ void CheckPortInfo(Bytes bytes) {
 }  // namespace
 }  // namespace eoib
 
-// The input is a MAD, padded with zeros or cut to 256 bytes. Its data is read as every attribute, whatever its header says.
+// The input is a MAD, padded with zeros or cut to 256 bytes. Its data is read as every attribute,
+// whatever its header says.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace eoib;  // NOLINT: the entry point has no namespace
   const Mad mad = MadOf(data, size);

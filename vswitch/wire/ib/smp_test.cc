@@ -104,18 +104,22 @@ TEST(SmpHeaderTest, GoldenBytes) {
     const char* paths;  // of the initial and of the return path
     bool response;
   } kRows[] = {
-      {"routed by LID", get, "01010101 0000 0000 1122334455667788 0015 0000 00000001 0102030405060708 0000 0000", "00000000",
-       false},
+      {"routed by LID", get,
+       "01010101 0000 0000 1122334455667788 0015 0000 00000001 0102030405060708 0000 0000",
+       "00000000", false},
       {"on its way back along a directed route", back,
-       "01810181 801c 0203 1122334455667788 0015 0000 00000001 0102030405060708 1234 ffff", "00010203", true},
+       "01810181 801c 0203 1122334455667788 0015 0000 00000001 0102030405060708 1234 ffff",
+       "00010203", true},
   };
   for (const auto& row : kRows) {
     Mad mad;
     mad.fill(0xee);
     EncodeSmpHeader(row.header, &mad);
-    EXPECT_EQ(ToHex(absl::MakeConstSpan(mad).first(kSmpDataOffset)), ToHex(FromHex(row.start)) + std::string(2 * 28, '0'))
+    EXPECT_EQ(ToHex(absl::MakeConstSpan(mad).first(kSmpDataOffset)),
+              ToHex(FromHex(row.start)) + std::string(2 * 28, '0'))
         << row.description;
-    EXPECT_EQ(ToHex(absl::MakeConstSpan(mad).subspan(kPathsOffset, 4)), row.paths) << row.description;
+    EXPECT_EQ(ToHex(absl::MakeConstSpan(mad).subspan(kPathsOffset, 4)), row.paths)
+        << row.description;
     for (const uint8_t byte : SmpData(mad)) EXPECT_EQ(byte, 0) << row.description;
     EXPECT_EQ(*DecodeSmpHeader(mad), row.header) << row.description;
     EXPECT_EQ(row.header.IsResponse(), row.response) << row.description;
@@ -176,7 +180,8 @@ TEST(SmpHeaderTest, AgreesWithTheUmadStructure) {
   Mad mad;
   EncodeSmpHeader(header, &mad);
   umad_smp smp;
-  static_assert(sizeof(smp) == kMadSize && offsetof(umad_smp, data) == kSmpDataOffset && kSmpDataSize == UMAD_LEN_SMP_DATA);
+  static_assert(sizeof(smp) == kMadSize && offsetof(umad_smp, data) == kSmpDataOffset &&
+                kSmpDataSize == UMAD_LEN_SMP_DATA);
   std::memcpy(&smp, mad.data(), sizeof(smp));
   EXPECT_EQ(ntohs(smp.status), header.status | (header.returning ? UMAD_SMP_DIRECTION : 0));
   EXPECT_EQ(smp.hop_ptr, header.hop_pointer);
@@ -195,7 +200,8 @@ TEST(SmpHeaderTest, Decode) {
   } kRows[] = {
       {"routed by LID", "01010101", true},
       {"directed, to the port itself: no hops", "01810101 0000 00 00", true},
-      {"a method and an attribute without a name", "0101017f 0000 0000 0000000000000000 9999", true},
+      {"a method and an attribute without a name", "0101017f 0000 0000 0000000000000000 9999",
+       true},
       {"base version 0x80 (OPA)", "80010101", false},
       {"class SubnAdm", "01030101", false},
       {"class version 2", "01010201", false},
@@ -256,8 +262,10 @@ TEST(NodeInfoTest, GoldenBytes) {
   info.vendor_id = 0x0002c9;
   std::array<uint8_t, kNodeInfoSize> bytes;
   EncodeNodeInfo(info, absl::MakeSpan(bytes));
-  EXPECT_EQ(ToHex(bytes), ToHex(FromHex("01 01 01 02 0002c903000e0b75 0002c903000e0b72 0002c903000e0b73 0080 1003 000000b0"
-                                        "01 0002c9")));
+  EXPECT_EQ(ToHex(bytes),
+            ToHex(FromHex(
+                "01 01 01 02 0002c903000e0b75 0002c903000e0b72 0002c903000e0b73 0080 1003 000000b0"
+                "01 0002c9")));
   EXPECT_EQ(*DecodeNodeInfo(bytes), info);
 }
 
@@ -290,7 +298,8 @@ TEST(NodeDescriptionTest, Texts) {
   } kRows[] = {
       {"none", "", ""},
       {"some", "h1 HCA-1", "h1 HCA-1"},
-      {"as long as the field, without a zero at its end", std::string(64, 'x'), std::string(64, 'x')},
+      {"as long as the field, without a zero at its end", std::string(64, 'x'),
+       std::string(64, 'x')},
       {"longer", std::string(65, 'x'), std::string(64, 'x')},
       {"a zero in it", std::string("a\0b", 3), "a"},
       {"UTF-8", "Ger\xc3\xa4t", "Ger\xc3\xa4t"},
@@ -328,8 +337,11 @@ TEST(PortInfoTest, GoldenBytes) {
   info.client_reregister = true;
   std::array<uint8_t, kPortInfoSize> bytes;
   EncodePortInfo(info, absl::MakeSpan(bytes));
-  EXPECT_EQ(ToHex(bytes), ToHex(FromHex("0000000000000000 fe80000000000000 0005 0001 02510868 0000 0000 01 03 03 02 74 50 01 47"
-                                        "52 40 00 00 00 05 00 30 0000 0102 0304 80 92 10 00 0000 00 000000 0000 00 00")));
+  EXPECT_EQ(
+      ToHex(bytes),
+      ToHex(FromHex(
+          "0000000000000000 fe80000000000000 0005 0001 02510868 0000 0000 01 03 03 02 74 50 01 47"
+          "52 40 00 00 00 05 00 30 0000 0102 0304 80 92 10 00 0000 00 000000 0000 00 00")));
   EXPECT_EQ(*DecodePortInfo(bytes), info);
 }
 
@@ -369,12 +381,14 @@ TEST(PortInfoTest, AgreesWithLibibmad) {
   }
 }
 
-// A port may fill fields that are not modelled (diagnosis, leases, thresholds); they must not matter.
+// A port may fill fields that are not modelled (diagnosis, leases, thresholds); they must not
+// matter.
 TEST(PortInfoTest, IgnoresWhatItDoesNotModel) {
   std::array<uint8_t, kPortInfoSize> plain, filled;
   EncodePortInfo(PortInfo(), absl::MakeSpan(plain));
   filled = plain;
-  for (const size_t byte : {24, 25, 26, 27, 38, 39, 40, 42, 44, 45, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63}) {
+  for (const size_t byte :
+       {24, 25, 26, 27, 38, 39, 40, 42, 44, 45, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63}) {
     filled[byte] = 0xff;
   }
   filled[33] |= 0x0f;  // link down default state
@@ -420,13 +434,16 @@ TEST(SmInfoTest, AgreesWithLibibmad) {
 // Values wider than their field do not spill into the next one.
 TEST(SmpAttributeTest, EncodersKeepToTheirFields) {
   PortInfo port;
-  port.speed_supported = port.speed_active = port.neighbor_mtu = port.vl_cap = port.operational_vls = 0;
-  port.speed_enabled = port.sm_sl = port.mtu_cap = port.lmc = port.subnet_timeout = port.response_time_value = 0xff;
+  port.speed_supported = port.speed_active = port.neighbor_mtu = port.vl_cap =
+      port.operational_vls = 0;
+  port.speed_enabled = port.sm_sl = port.mtu_cap = port.lmc = port.subnet_timeout =
+      port.response_time_value = 0xff;
   port.state = static_cast<PortState>(0xff);
   port.physical_state = static_cast<PhysicalState>(0);
   std::array<uint8_t, kPortInfoSize> bytes;
   EncodePortInfo(port, absl::MakeSpan(bytes));
-  EXPECT_EQ(ToHex(absl::MakeConstSpan(bytes).subspan(32, 12)), ToHex(FromHex("0f 00 07 0f 0f 00 00 00 00 0f 00 00")));
+  EXPECT_EQ(ToHex(absl::MakeConstSpan(bytes).subspan(32, 12)),
+            ToHex(FromHex("0f 00 07 0f 0f 00 00 00 00 0f 00 00")));
   EXPECT_EQ(ToHex(absl::MakeConstSpan(bytes).subspan(51, 2)), ToHex(FromHex("1f 1f")));
   SmInfo sm;
   sm.priority = 0;
@@ -439,7 +456,8 @@ TEST(SmpAttributeTest, DecodersRefuseASpanThatIsTooShort) {
   const auto refuses = [](const auto& decode, size_t size) {
     const std::vector<uint8_t> bytes(size);
     const absl::Status status = decode(absl::MakeConstSpan(bytes).first(size - 1)).status();
-    return decode(absl::MakeConstSpan(bytes)).ok() && status.code() == absl::StatusCode::kInvalidArgument;
+    return decode(absl::MakeConstSpan(bytes)).ok() &&
+           status.code() == absl::StatusCode::kInvalidArgument;
   };
   EXPECT_TRUE(refuses(DecodeNodeInfo, kNodeInfoSize));
   EXPECT_TRUE(refuses(DecodeNodeDescription, kNodeDescriptionSize));

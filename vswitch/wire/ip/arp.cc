@@ -41,10 +41,12 @@ absl::optional<ArpPacket<LinkAddress>> Parse(absl::Span<const uint8_t> payload) 
   using Wire = ArpWire<LinkAddress>;
   if (payload.size() < sizeof(Wire)) return absl::nullopt;
   const auto wire = ReadWire<Wire>(payload.data());
-  if (wire.hardware_type.value() != kHardwareType<LinkAddress> || wire.protocol_type.value() != kEtherTypeIpv4) {
+  if (wire.hardware_type.value() != kHardwareType<LinkAddress> ||
+      wire.protocol_type.value() != kEtherTypeIpv4) {
     return absl::nullopt;
   }
-  if (wire.hardware_length != LinkAddress::kSize || wire.protocol_length != Ipv4Addr::kSize) return absl::nullopt;
+  if (wire.hardware_length != LinkAddress::kSize || wire.protocol_length != Ipv4Addr::kSize)
+    return absl::nullopt;
   if (!IsKnown(wire.operation.value())) return absl::nullopt;
   ArpPacket<LinkAddress> packet;
   packet.operation = static_cast<ArpOperation>(wire.operation.value());
@@ -74,11 +76,19 @@ bool Encode(const ArpPacket<LinkAddress>& packet, absl::Span<uint8_t> out) {
 
 }  // namespace
 
-absl::optional<EthernetArp> ParseEthernetArp(absl::Span<const uint8_t> payload) noexcept { return Parse<MacAddr>(payload); }
-absl::optional<IpoibArp> ParseIpoibArp(absl::Span<const uint8_t> payload) noexcept { return Parse<IpoibAddress>(payload); }
+absl::optional<EthernetArp> ParseEthernetArp(absl::Span<const uint8_t> payload) noexcept {
+  return Parse<MacAddr>(payload);
+}
+absl::optional<IpoibArp> ParseIpoibArp(absl::Span<const uint8_t> payload) noexcept {
+  return Parse<IpoibAddress>(payload);
+}
 
-bool EncodeArp(const EthernetArp& packet, absl::Span<uint8_t> out) noexcept { return Encode(packet, out); }
-bool EncodeArp(const IpoibArp& packet, absl::Span<uint8_t> out) noexcept { return Encode(packet, out); }
+bool EncodeArp(const EthernetArp& packet, absl::Span<uint8_t> out) noexcept {
+  return Encode(packet, out);
+}
+bool EncodeArp(const IpoibArp& packet, absl::Span<uint8_t> out) noexcept {
+  return Encode(packet, out);
+}
 
 ArpPurpose PurposeOf(ArpOperation operation, Ipv4Addr sender_ip, Ipv4Addr target_ip) noexcept {
   if (operation == ArpOperation::kReverseRequest) return ArpPurpose::kReverseRequest;

@@ -1,7 +1,8 @@
-// ARP and RARP packets for IPv4 (RFC 826, RFC 903), on both links: Ethernet, and IPoIB (RFC 4391 §9.2).
+// ARP and RARP packets for IPv4 (RFC 826, RFC 903), on both links: Ethernet, and IPoIB (RFC 4391
+// §9.2).
 //
-// The two forms differ in hardware type and in the length of a link-layer address. Each has a separate address type, so a
-// packet never gets addresses of the other link.
+// The two forms differ in hardware type and in the length of a link-layer address. Each has a
+// separate address type, so a packet never gets addresses of the other link.
 #ifndef EOIB_VSWITCH_WIRE_IP_ARP_H_
 #define EOIB_VSWITCH_WIRE_IP_ARP_H_
 
@@ -17,7 +18,12 @@
 namespace eoib {
 
 // The first two belong to EtherType 0x0806, the others to 0x8035.
-enum class ArpOperation : uint16_t { kRequest = 1, kReply = 2, kReverseRequest = 3, kReverseReply = 4 };
+enum class ArpOperation : uint16_t {
+  kRequest = 1,
+  kReply = 2,
+  kReverseRequest = 3,
+  kReverseReply = 4
+};
 
 template <typename LinkAddress>
 struct ArpPacket {
@@ -26,7 +32,8 @@ struct ArpPacket {
   ArpOperation operation = ArpOperation::kRequest;
   LinkAddress sender;
   Ipv4Addr sender_ip;
-  LinkAddress target;  // meaningless in a request: mostly zero, but `arping -U` sends the broadcast address
+  // Meaningless in a request: mostly zero, but `arping -U` sends the broadcast address.
+  LinkAddress target;
   Ipv4Addr target_ip;
 
   friend constexpr bool operator==(const ArpPacket&, const ArpPacket&) = default;
@@ -35,13 +42,14 @@ using EthernetArp = ArpPacket<MacAddr>;    // hardware type 1: 28 bytes
 using IpoibArp = ArpPacket<IpoibAddress>;  // hardware type 32: 56 bytes
 static_assert(EthernetArp::kSize == 28 && IpoibArp::kSize == 56);
 
-// Reads the packet at the start of `payload`, which follows the EtherType of a frame or the IPoIB header. The rest of
-// `payload` is padding. Nothing if the packet is truncated, or its hardware type, protocol type (IPv4), lengths or operation
-// are not the expected ones.
+// Reads the packet at the start of `payload`, which follows the EtherType of a frame or the IPoIB
+// header. The rest of `payload` is padding. Nothing if the packet is truncated, or its hardware
+// type, protocol type (IPv4), lengths or operation are not the expected ones.
 absl::optional<EthernetArp> ParseEthernetArp(absl::Span<const uint8_t> payload) noexcept;
 absl::optional<IpoibArp> ParseIpoibArp(absl::Span<const uint8_t> payload) noexcept;
 
-// Writes the packet to the start of `out`. False, with nothing written, if `out` is shorter than kSize.
+// Writes the packet to the start of `out`. False, with nothing written, if `out` is shorter than
+// kSize.
 bool EncodeArp(const EthernetArp& packet, absl::Span<uint8_t> out) noexcept;
 bool EncodeArp(const IpoibArp& packet, absl::Span<uint8_t> out) noexcept;
 

@@ -8,10 +8,13 @@
 namespace eoib {
 namespace {
 
-const MacAddr kMacA = MacAddr::FromUint64(0x0200'5e10'0001), kMacB = MacAddr::FromUint64(0x0200'5e10'0002);
+const MacAddr kMacA = MacAddr::FromUint64(0x0200'5e10'0001),
+              kMacB = MacAddr::FromUint64(0x0200'5e10'0002);
 const Ipv4Addr kIpA(0xc000'0201), kIpB(0xc000'0202);
 
-IpoibAddress BroadcastAddress() { return IpoibAddress::OfGroup(Mgid(*Gid::Parse("ff12:401b:ffff::ffff:ffff"))); }
+IpoibAddress BroadcastAddress() {
+  return IpoibAddress::OfGroup(Mgid(*Gid::Parse("ff12:401b:ffff::ffff:ffff")));
+}
 
 template <typename Packet>
 std::string Encoded(const Packet& packet) {
@@ -93,7 +96,11 @@ TEST(ArpTest, GoldenIpoibPackets) {
       {"probe",
        FromHex("0020 0800 14 04 0001 00 000048 fe80000000000000 0002c903000e0b72 00000000"
                "00 000000 0000000000000000 0000000000000000 c0000201"),
-       {ArpOperation::kRequest, {Qpn(0x48), *Gid::Parse("fe80::2:c903:e:b72")}, Ipv4Addr(), IpoibAddress(), kIpA},
+       {ArpOperation::kRequest,
+        {Qpn(0x48), *Gid::Parse("fe80::2:c903:e:b72")},
+        Ipv4Addr(),
+        IpoibAddress(),
+        kIpA},
        ArpPurpose::kProbe},
       {"reverse request",
        FromHex("0020 0800 14 04 0003 00 000048 fe80000000000000 0002c903000e0b72 00000000"
@@ -122,10 +129,13 @@ TEST(ArpTest, Refuses) {
   } kRows[] = {
       {"nothing", ""},
       {"another hardware type", "0006 0800 06 04 0001 02005e100001 c0000201 000000000000 c0000202"},
-      {"InfiniBand's hardware type with Ethernet's length", "0020 0800 06 04 0001 02005e100001 c0000201 000000000000 c0000202"},
+      {"InfiniBand's hardware type with Ethernet's length",
+       "0020 0800 06 04 0001 02005e100001 c0000201 000000000000 c0000202"},
       {"another protocol", "0001 86dd 06 04 0001 02005e100001 c0000201 000000000000 c0000202"},
-      {"another length of hardware addresses", "0001 0800 08 04 0001 02005e100001 c0000201 000000000000 c0000202"},
-      {"another length of protocol addresses", "0001 0800 06 10 0001 02005e100001 c0000201 000000000000 c0000202"},
+      {"another length of hardware addresses",
+       "0001 0800 08 04 0001 02005e100001 c0000201 000000000000 c0000202"},
+      {"another length of protocol addresses",
+       "0001 0800 06 10 0001 02005e100001 c0000201 000000000000 c0000202"},
       {"operation 0", "0001 0800 06 04 0000 02005e100001 c0000201 000000000000 c0000202"},
       {"inverse ARP", "0001 0800 06 04 0008 02005e100001 c0000201 000000000000 c0000202"},
   };
@@ -140,7 +150,9 @@ TEST(ArpTest, Refuses) {
 TEST(ArpTest, Bounds) {
   const auto ipoib = PacketOf(kLinuxArpRequest);
   for (size_t size = 0; size < ipoib.size(); ++size) {
-    EXPECT_FALSE(ParseIpoibArp(std::vector<uint8_t>(ipoib.begin(), ipoib.begin() + size)).has_value()) << size;
+    EXPECT_FALSE(
+        ParseIpoibArp(std::vector<uint8_t>(ipoib.begin(), ipoib.begin() + size)).has_value())
+        << size;
   }
   auto padded = FromHex("0001 0800 06 04 0001 02005e100001 c0000201 000000000000 c0000202");
   padded.resize(46);

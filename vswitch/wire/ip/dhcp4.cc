@@ -19,7 +19,8 @@ constexpr uint16_t kHardwareEui64 = 27;
 
 using Visit = absl::FunctionRef<void(DhcpOption option, absl::Span<const uint8_t> value)>;
 
-// Calls `visit` for each option of a field, up to the end option. False if an option reaches beyond the field (RFC 2132 §2).
+// Calls `visit` for each option of a field, up to the end option. False if an option reaches beyond
+// the field (RFC 2132 §2).
 bool VisitOptions(absl::Span<const uint8_t> field, Visit visit) {
   constexpr size_t kHeader = 2;  // code and length
   while (!field.empty() && field[0] != static_cast<uint8_t>(DhcpOption::kEnd)) {
@@ -65,7 +66,8 @@ bool HasCookie(absl::Span<const uint8_t> payload) {
          ReadWire<be32>(&payload[sizeof(Dhcp4Wire)]).value() == kDhcpMagicCookie;
 }
 
-// Reads a one-byte option; *value is unchanged if there is none. False if it is not one byte from 1 to `max`.
+// Reads a one-byte option; *value is unchanged if there is none. False if it is not one byte from 1
+// to `max`.
 bool ReadByteOption(const DhcpMessage& message, DhcpOption option, uint8_t max, uint8_t* value) {
   size_t size = 0;
   message.ForEachOption([&](DhcpOption other, absl::Span<const uint8_t> bytes) {
@@ -77,11 +79,12 @@ bool ReadByteOption(const DhcpMessage& message, DhcpOption option, uint8_t max, 
   return size == 1 && *value >= 1 && *value <= max;
 }
 
-// True for a request whose client cannot receive unicast yet (RFC 2131 §4.1) and does not ask for a broadcast reply. A relay
-// asks for itself.
+// True for a request whose client cannot receive unicast yet (RFC 2131 §4.1) and does not ask for a
+// broadcast reply. A relay asks for itself.
 bool NeedsBroadcast(const Dhcp4Wire& wire) {
-  return wire.operation == static_cast<uint8_t>(BootpOperation::kRequest) && (wire.flags.value() & kDhcpBroadcastFlag) == 0 &&
-         wire.client.value() == 0 && wire.relay.value() == 0;
+  return wire.operation == static_cast<uint8_t>(BootpOperation::kRequest) &&
+         (wire.flags.value() & kDhcpBroadcastFlag) == 0 && wire.client.value() == 0 &&
+         wire.relay.value() == 0;
 }
 
 }  // namespace
@@ -89,17 +92,21 @@ bool NeedsBroadcast(const Dhcp4Wire& wire) {
 absl::optional<DhcpMessage> DhcpMessage::Parse(absl::Span<const uint8_t> payload) noexcept {
   if (payload.size() < sizeof(Dhcp4Wire)) return absl::nullopt;
   const auto wire = ReadWire<Dhcp4Wire>(payload.data());
-  if (!IsOperation(wire.operation) || wire.hardware_length > kDhcpHardwareAddressSize) return absl::nullopt;
+  if (!IsOperation(wire.operation) || wire.hardware_length > kDhcpHardwareAddressSize)
+    return absl::nullopt;
   DhcpMessage message;
   message.fields_ = FieldsOf(wire);
   if (!HasCookie(payload)) return message;
   message.payload_ = payload;
-  // The overload option counts in the options field only. overload_ is still 0 here, so the search covers that field alone.
+  // The overload option counts in the options field only. overload_ is still 0 here, so the search
+  // covers that field alone.
   uint8_t overload = 0, type = 0;
   if (!IsReadable(message.OptionField(0))) return absl::nullopt;
-  if (!ReadByteOption(message, DhcpOption::kOverload, kMaxOverload, &overload)) return absl::nullopt;
+  if (!ReadByteOption(message, DhcpOption::kOverload, kMaxOverload, &overload))
+    return absl::nullopt;
   message.overload_ = overload;
-  if (!IsReadable(message.OptionField(1)) || !IsReadable(message.OptionField(2))) return absl::nullopt;
+  if (!IsReadable(message.OptionField(1)) || !IsReadable(message.OptionField(2)))
+    return absl::nullopt;
   if (!ReadByteOption(message, DhcpOption::kMessageType, 0xff, &type)) return absl::nullopt;
   if (type != 0) message.type_ = static_cast<DhcpMessageType>(type);
   return message;
@@ -108,7 +115,8 @@ absl::optional<DhcpMessage> DhcpMessage::Parse(absl::Span<const uint8_t> payload
 absl::Span<const uint8_t> DhcpMessage::OptionField(int index) const {
   if (payload_.empty()) return {};
   if (index == 0) return payload_.subspan(sizeof(Dhcp4Wire) + sizeof(be32));
-  if (index == 1 && (overload_ & kOverloadFile) != 0) return payload_.subspan(offsetof(Dhcp4Wire, file), kDhcpFileSize);
+  if (index == 1 && (overload_ & kOverloadFile) != 0)
+    return payload_.subspan(offsetof(Dhcp4Wire, file), kDhcpFileSize);
   if (index == 2 && (overload_ & kOverloadServerName) != 0) {
     return payload_.subspan(offsetof(Dhcp4Wire, server_name), kDhcpServerNameSize);
   }
@@ -146,7 +154,8 @@ absl::optional<Ipv4Addr> DhcpMessage::FindAddress(DhcpOption option) const {
 
 absl::optional<uint32_t> DhcpMessage::FindNumber(DhcpOption option) const {
   const auto value = FindOption(option);
-  if (!value.has_value() || (value->size() != 1 && value->size() != 2 && value->size() != 4)) return absl::nullopt;
+  if (!value.has_value() || (value->size() != 1 && value->size() != 2 && value->size() != 4))
+    return absl::nullopt;
   uint32_t number = 0;
   for (const uint8_t byte : *value) number = number << 8 | byte;
   return number;
@@ -168,7 +177,8 @@ bool AskForBroadcast(absl::Span<uint8_t> packet) noexcept {
   return true;
 }
 
-std::vector<uint8_t> DhcpClientIdentifier(uint32_t interface_identity, absl::Span<const uint8_t> duid) {
+std::vector<uint8_t> DhcpClientIdentifier(uint32_t interface_identity,
+                                          absl::Span<const uint8_t> duid) {
   std::vector<uint8_t> identifier(1 + sizeof(be32), kClientIdentifierType);
   WriteWire(be32(interface_identity), &identifier[1]);
   identifier.insert(identifier.end(), duid.begin(), duid.end());

@@ -1,5 +1,5 @@
-// DHCP for IPv4 and BOOTP messages (RFC 2131, RFC 951) in a UDP payload, also on IPoIB (RFC 4390). This file reads them;
-// dhcp4_writer.h writes them.
+// DHCP for IPv4 and BOOTP messages (RFC 2131, RFC 951) in a UDP payload, also on IPoIB (RFC 4390).
+// This file reads them; dhcp4_writer.h writes them.
 //
 // For the DHCP client of the IPoIB host, and for the gateway, which adapts the messages of others.
 #ifndef EOIB_VSWITCH_WIRE_IP_DHCP4_H_
@@ -63,20 +63,25 @@ enum class DhcpOption : uint8_t {
 };
 
 inline constexpr size_t kDhcpHardwareAddressSize = 16;
-inline constexpr uint16_t kDhcpBroadcastFlag = 0x8000;  // RFC 2131 §2: asks for a reply by broadcast
+// RFC 2131 §2: asks for a reply by broadcast.
+inline constexpr uint16_t kDhcpBroadcastFlag = 0x8000;
 
 // The fixed part of a message, without the two names (RFC 2131 §2).
 struct DhcpFields {
   BootpOperation operation = BootpOperation::kRequest;
   uint8_t hardware_type = 0;
-  uint8_t hardware_length = 0;  // 0 on IPoIB, whose addresses do not fit (RFC 4390 §2.1); at most 16 in a parsed message
+  // 0 on IPoIB, whose addresses do not fit (RFC 4390 §2.1); at most 16 in a parsed message.
+  uint8_t hardware_length = 0;
   uint8_t hops = 0;
   uint32_t transaction = 0;
   uint16_t seconds = 0;
   uint16_t flags = 0;
-  Ipv4Addr client;                                                   // ciaddr: the client's current address
-  Ipv4Addr yours;                                                    // yiaddr: the address for the client
-  Ipv4Addr server;                                                   // siaddr: the next server for booting
+  // Ciaddr: the client's current address.
+  Ipv4Addr client;
+  // Yiaddr: the address for the client.
+  Ipv4Addr yours;
+  // Siaddr: the next server for booting.
+  Ipv4Addr server;
   Ipv4Addr relay;                                                    // giaddr
   std::array<uint8_t, kDhcpHardwareAddressSize> hardware_address{};  // chaddr
 
@@ -86,19 +91,22 @@ struct DhcpFields {
 // A parsed message. All but the fields is a view of its bytes.
 class DhcpMessage {
  public:
-  // Parses a UDP payload. Nothing if it is shorter than the fixed part, the operation is neither of the two, the hardware
-  // length exceeds its field, an option reaches beyond its field, or the option for message type or overload has an invalid
-  // value. A message without RFC 2132's magic cookie is BOOTP and has no options. A missing end option is accepted.
+  // Parses a UDP payload. Nothing if it is shorter than the fixed part, the operation is neither of
+  // the two, the hardware length exceeds its field, an option reaches beyond its field, or the
+  // option for message type or overload has an invalid value. A message without RFC 2132's magic
+  // cookie is BOOTP and has no options. A missing end option is accepted.
   static absl::optional<DhcpMessage> Parse(absl::Span<const uint8_t> payload) noexcept;
 
   const DhcpFields& fields() const { return fields_; }
   absl::optional<DhcpMessageType> type() const { return type_; }  // nothing: BOOTP
 
-  // Calls `visit` for each option except pads and ends, in order: those of the options field, then, if the overload option
-  // says so, those of the file and server name fields (RFC 2131 §4.1).
-  void ForEachOption(absl::FunctionRef<void(DhcpOption option, absl::Span<const uint8_t> value)> visit) const noexcept;
+  // Calls `visit` for each option except pads and ends, in order: those of the options field, then,
+  // if the overload option says so, those of the file and server name fields (RFC 2131 §4.1).
+  void ForEachOption(absl::FunctionRef<void(DhcpOption option, absl::Span<const uint8_t> value)>
+                         visit) const noexcept;
 
-  // An option's value. Concatenates the parts of an option that occurs more than once (RFC 3396 §7).
+  // An option's value. Concatenates the parts of an option that occurs more than once (RFC 3396
+  // §7).
   absl::optional<std::vector<uint8_t>> FindOption(DhcpOption option) const;
   // The same, in the form that the option should have; nothing if it has another.
   std::vector<Ipv4Addr> FindAddresses(DhcpOption option) const;   // all of a list; or empty
@@ -106,7 +114,8 @@ class DhcpMessage {
   absl::optional<uint32_t> FindNumber(DhcpOption option) const;   // a number of 1, 2 or 4 bytes
 
  private:
-  absl::Span<const uint8_t> OptionField(int index) const;  // options, file, server name; empty if it holds no options
+  // Options, file, server name; empty if it holds no options.
+  absl::Span<const uint8_t> OptionField(int index) const;
 
   DhcpFields fields_;
   absl::optional<DhcpMessageType> type_;
@@ -114,15 +123,17 @@ class DhcpMessage {
   uint8_t overload_ = 0;
 };
 
-// Sets the broadcast flag in a whole IPv4 packet, so that the server need not know the client's hardware address, and updates
-// the UDP checksum (a wrong one stays wrong). True if the packet changed: it is an unfragmented one from a client (to
-// kDhcpServerPort), not from a relay (giaddr is 0), for a client without an address (ciaddr is 0), and the flag was clear.
+// Sets the broadcast flag in a whole IPv4 packet, so that the server need not know the client's
+// hardware address, and updates the UDP checksum (a wrong one stays wrong). True if the packet
+// changed: it is an unfragmented one from a client (to kDhcpServerPort), not from a relay (giaddr
+// is 0), for a client without an address (ciaddr is 0), and the flag was clear.
 bool AskForBroadcast(absl::Span<uint8_t> packet) noexcept;
 
 // RFC 4361 §6.1: type 255, an identifier of the interface (IAID), and the DUID of the host.
-std::vector<uint8_t> DhcpClientIdentifier(uint32_t interface_identity, absl::Span<const uint8_t> duid);
-// The DUID of a port, made from its permanent GUID: type "link-layer address" (RFC 8415 §11.4) with hardware type EUI-64 (27).
-// An IPoIB address would not do, because it changes with its queue pair.
+std::vector<uint8_t> DhcpClientIdentifier(uint32_t interface_identity,
+                                          absl::Span<const uint8_t> duid);
+// The DUID of a port, made from its permanent GUID: type "link-layer address" (RFC 8415 §11.4) with
+// hardware type EUI-64 (27). An IPoIB address would not do, because it changes with its queue pair.
 std::vector<uint8_t> DuidOf(Guid guid);
 
 }  // namespace eoib

@@ -15,8 +15,8 @@ namespace {
 using Bytes = std::vector<uint8_t>;
 using Option = DhcpOption;
 
-constexpr size_t kHeaders = kUdp4HeadersSize, kFixed = 236, kFlags = 10, kClient = 12, kRelay = 24, kServerName = 44,
-                 kFile = 108;
+constexpr size_t kHeaders = kUdp4HeadersSize, kFixed = 236, kFlags = 10, kClient = 12, kRelay = 24,
+                 kServerName = 44, kFile = 108;
 constexpr char kCookie[] = "63825363";
 
 Bytes MessageOf(const char* packet) {
@@ -57,7 +57,18 @@ TEST(DhcpMessageTest, GoldenMessages) {
        DhcpMessageType::kDiscover},
       {"Dnsmasq offers",
        kDnsmasqOffer,
-       {BootpOperation::kReply, 1, 6, 0, 0x2e81083b, 0, 0, {}, Ipv4Addr(0x0a01'006b), Ipv4Addr(0x0a01'00fe), {}, mac},
+       {BootpOperation::kReply,
+        1,
+        6,
+        0,
+        0x2e81083b,
+        0,
+        0,
+        {},
+        Ipv4Addr(0x0a01'006b),
+        Ipv4Addr(0x0a01'00fe),
+        {},
+        mac},
        DhcpMessageType::kOffer},
       {"Dhclient takes it",
        kDhclientRequest,
@@ -65,7 +76,18 @@ TEST(DhcpMessageTest, GoldenMessages) {
        DhcpMessageType::kRequest},
       {"Dnsmasq agrees",
        kDnsmasqAck,
-       {BootpOperation::kReply, 1, 6, 0, 0x2e81083b, 0, 0, {}, Ipv4Addr(0x0a01'006b), Ipv4Addr(0x0a01'00fe), {}, mac},
+       {BootpOperation::kReply,
+        1,
+        6,
+        0,
+        0x2e81083b,
+        0,
+        0,
+        {},
+        Ipv4Addr(0x0a01'006b),
+        Ipv4Addr(0x0a01'00fe),
+        {},
+        mac},
        DhcpMessageType::kAck},
   };
   for (const auto& row : kRows) {
@@ -92,10 +114,12 @@ TEST(DhcpMessageTest, OptionsOfAnAck) {
             (std::vector<Ipv4Addr>{Ipv4Addr(0xc000'0235), Ipv4Addr(0xc000'0236)}));
   EXPECT_EQ(Found(*message, Option::kHostName), "766d");
   EXPECT_EQ(Found(*message, Option::kDomainName), "none");
-  EXPECT_FALSE(message->FindAddress(Option::kHostName).has_value()) << "not the length of an address";
+  EXPECT_FALSE(message->FindAddress(Option::kHostName).has_value())
+      << "not the length of an address";
   EXPECT_TRUE(message->FindAddresses(Option::kDomainName).empty());
   EXPECT_FALSE(message->FindNumber(Option::kDomainName).has_value());
-  EXPECT_FALSE(message->FindNumber(Option::kDomainNameServers).has_value()) << "not the length of a number";
+  EXPECT_FALSE(message->FindNumber(Option::kDomainNameServers).has_value())
+      << "not the length of a number";
   EXPECT_EQ(message->FindNumber(Option::kHostName), 0x766du);
 }
 
@@ -150,7 +174,8 @@ TEST(DhcpMessageTest, Overload) {
       {"names without options", "", "0cff", "0cff", true, "61", false},
       {"malformed options in the file name", "340101", "0cff", "", false, "", false},
       {"malformed options in the server name", "340102", "", "0cff", false, "", false},
-      {"an overload in an overloaded field says nothing", "340101", "340103ff", "0c0163ff", true, "61", false},
+      {"an overload in an overloaded field says nothing", "340101", "340103ff", "0c0163ff", true,
+       "61", false},
   };
   for (const auto& row : kRows) {
     Bytes bytes = With(absl::StrCat("0c0161", row.overload, "ff"));
@@ -176,14 +201,16 @@ TEST(DhcpMessageTest, FixedPart) {
   const auto message = DhcpMessage::Parse(bootp);
   ASSERT_TRUE(message.has_value()) << "BOOTP";
   EXPECT_FALSE(message->type().has_value());
-  message->ForEachOption([](Option, absl::Span<const uint8_t>) { FAIL() << "BOOTP has no options"; });
+  message->ForEachOption(
+      [](Option, absl::Span<const uint8_t>) { FAIL() << "BOOTP has no options"; });
   for (size_t size = 0; size < kFixed + 4; ++size) {
     const Bytes cut(good.begin(), good.begin() + static_cast<long>(size));
     EXPECT_EQ(DhcpMessage::Parse(cut).has_value(), size >= kFixed) << size;
   }
 }
 
-// A packet from Dhclient, changed at an offset of its message or of the packet, with right checksums.
+// A packet from Dhclient, changed at an offset of its message or of the packet, with right
+// checksums.
 Bytes Request(size_t at, const char* hex) {
   Bytes packet = FromHex(kDhclientRequest);
   Put(&packet, at, hex);
@@ -240,13 +267,16 @@ TEST(DhcpWriterTest, DiscoverOnIpoib) {
   Bytes out(548, 0xee);
   DhcpWriter writer(IpoibDhcpRequest(0x12345678, Ipv4Addr()), absl::MakeSpan(out));
   writer.Add(DhcpMessageType::kDiscover);
-  writer.Add(Option::kClientIdentifier, DhcpClientIdentifier(1, DuidOf(Guid(0x0002'c903'000e'0b72))));
+  writer.Add(Option::kClientIdentifier,
+             DhcpClientIdentifier(1, DuidOf(Guid(0x0002'c903'000e'0b72))));
   const uint8_t asked[] = {1, 3};
   writer.Add(Option::kParameterRequestList, asked);
   writer.AddNumber16(Option::kMaximumMessageSize, 1500);
-  std::string expected = "01 20 00 00 12345678 0000 8000";  // request, hardware type 32, length 0; broadcast flag
-  expected.append(2 * (4 * 4 + 16 + 64 + 128), '0');        // addresses, hardware address, names
-  absl::StrAppend(&expected, kCookie, "350101", "3d11 ff 00000001 0003001b 0002c903000e0b72", "37020103", "390205dc", "ff");
+  // Request, hardware type 32, length 0; broadcast flag.
+  std::string expected = "01 20 00 00 12345678 0000 8000";
+  expected.append(2 * (4 * 4 + 16 + 64 + 128), '0');  // addresses, hardware address, names
+  absl::StrAppend(&expected, kCookie, "350101", "3d11 ff 00000001 0003001b 0002c903000e0b72",
+                  "37020103", "390205dc", "ff");
   Bytes bytes = FromHex(expected);
   bytes.resize(300);
   EXPECT_EQ(ToHex(writer.Finish()), ToHex(bytes));
@@ -260,8 +290,18 @@ TEST(DhcpWriterTest, AClientWithAnAddressAsksForUnicast) {
 }
 
 TEST(DhcpWriterTest, IsReadAgain) {
-  DhcpFields fields{
-      BootpOperation::kReply, 1, 6, 3, 4, 5, 0x8001, Ipv4Addr(1), Ipv4Addr(2), Ipv4Addr(3), Ipv4Addr(4), {1, 2, 3, 4}};
+  DhcpFields fields{BootpOperation::kReply,
+                    1,
+                    6,
+                    3,
+                    4,
+                    5,
+                    0x8001,
+                    Ipv4Addr(1),
+                    Ipv4Addr(2),
+                    Ipv4Addr(3),
+                    Ipv4Addr(4),
+                    {1, 2, 3, 4}};
   Bytes out(1500, 0xee);
   DhcpWriter writer(fields, absl::MakeSpan(out));
   const Bytes large(600, 0x61);

@@ -72,7 +72,9 @@ void DhcpWriter::Add(DhcpMessageType type) noexcept {
   Add(DhcpOption::kMessageType, {&value, 1});
 }
 
-void DhcpWriter::AddAddress(DhcpOption option, Ipv4Addr address) noexcept { AddNumber32(option, address.value()); }
+void DhcpWriter::AddAddress(DhcpOption option, Ipv4Addr address) noexcept {
+  AddNumber32(option, address.value());
+}
 
 void DhcpWriter::AddNumber16(DhcpOption option, uint16_t value) noexcept {
   uint8_t bytes[sizeof(value)];

@@ -16,13 +16,15 @@
 
 namespace eoib {
 
-// The fixed part of a client's message on IPoIB (RFC 4390 §2): no hardware address. It asks for a reply by broadcast, unless
-// the client already has the address `client`, where ARP finds it (§2.2).
+// The fixed part of a client's message on IPoIB (RFC 4390 §2): no hardware address. It asks for a
+// reply by broadcast, unless the client already has the address `client`, where ARP finds it
+// (§2.2).
 DhcpFields IpoibDhcpRequest(uint32_t transaction, Ipv4Addr client) noexcept;
 
 class DhcpWriter {
  public:
-  // Starts with the fixed part, with empty names. `out` must outlive the writer. Every receiver takes 548 bytes (RFC 2131 §2).
+  // Starts with the fixed part, with empty names. `out` must outlive the writer. Every receiver
+  // takes 548 bytes (RFC 2131 §2).
   DhcpWriter(const DhcpFields& fields, absl::Span<uint8_t> out) noexcept;
 
   // Each adds an option, except kPad and kEnd. A value above 255 bytes is split (RFC 3396 §5).
@@ -32,8 +34,8 @@ class DhcpWriter {
   void AddNumber16(DhcpOption option, uint16_t value) noexcept;
   void AddNumber32(DhcpOption option, uint32_t value) noexcept;
 
-  // Ends the options and pads to the 300 bytes of BOOTP, because relays may drop shorter messages (RFC 1542 §2.1). Returns the
-  // bytes written; none if `out` was too short. Call it once.
+  // Ends the options and pads to the 300 bytes of BOOTP, because relays may drop shorter messages
+  // (RFC 1542 §2.1). Returns the bytes written; none if `out` was too short. Call it once.
   absl::Span<const uint8_t> Finish() noexcept;
 
  private:

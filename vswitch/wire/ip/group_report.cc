@@ -68,7 +68,14 @@ struct RecordWire {
 static_assert(sizeof(RecordWire) == 4);
 
 // RFC 3376 §4.2.12.
-enum class RecordType : uint8_t { kIsInclude = 1, kIsExclude = 2, kToInclude = 3, kToExclude = 4, kAllow = 5, kBlock = 6 };
+enum class RecordType : uint8_t {
+  kIsInclude = 1,
+  kIsExclude = 2,
+  kToInclude = 3,
+  kToExclude = 4,
+  kAllow = 5,
+  kBlock = 6
+};
 
 template <typename Address>
 struct Record {
@@ -77,7 +84,9 @@ struct Record {
   Address group;
 };
 
-Ipv4Addr ReadAddress(const uint8_t* bytes, Ipv4Addr) { return Ipv4Addr(ReadWire<be32>(bytes).value()); }
+Ipv4Addr ReadAddress(const uint8_t* bytes, Ipv4Addr) {
+  return Ipv4Addr(ReadWire<be32>(bytes).value());
+}
 Ipv6Addr ReadAddress(const uint8_t* bytes, const Ipv6Addr&) { return Ipv6Addr::FromWire(bytes); }
 
 bool IsNone(Ipv4Addr address) { return address.IsZero(); }
@@ -141,8 +150,8 @@ void VisitRecords(absl::Span<const uint8_t> message, absl::FunctionRef<void(Addr
   }
 }
 
-// Codes of RFC 3376 §4.1.1 and §4.1.7 and RFC 3810 §5.1.3: a plain number below 2^(mantissa bits + 3), from there on a
-// floating-point one with a 3-bit exponent.
+// Codes of RFC 3376 §4.1.1 and §4.1.7 and RFC 3810 §5.1.3: a plain number below 2^(mantissa bits +
+// 3), from there on a floating-point one with a 3-bit exponent.
 constexpr int kIgmpMantissa = 4, kMldMantissa = 12;
 constexpr int kExponent = 3;
 constexpr uint32_t kMaxExponent = 7;
@@ -163,19 +172,27 @@ constexpr absl::Duration kMldUnit = absl::Milliseconds(1);     // RFC 2710 §3.4
 GroupVerdict ReportIf(bool good) { return good ? GroupVerdict::kReport : GroupVerdict::kBad; }
 
 // The group of a report or leave of the first versions.
-Ipv4Addr GroupIn(const IgmpMessage& message) { return Ipv4Addr(ReadWire<IgmpWire>(message.message.data()).group.value()); }
-Ipv6Addr GroupIn(const MldMessage& message) { return Ipv6Addr(ReadWire<MldWire>(message.message.data()).group); }
+Ipv4Addr GroupIn(const IgmpMessage& message) {
+  return Ipv4Addr(ReadWire<IgmpWire>(message.message.data()).group.value());
+}
+Ipv6Addr GroupIn(const MldMessage& message) {
+  return Ipv6Addr(ReadWire<MldWire>(message.message.data()).group);
+}
 
-// True if the part that queries of the last versions have after the group, and its sources, are not truncated.
+// True if the part that queries of the last versions have after the group, and its sources, are not
+// truncated.
 template <typename Address>
 bool HasQueryTail(absl::Span<const uint8_t> tail) {
   if (tail.size() < sizeof(QueryTailWire)) return false;
-  return tail.size() - sizeof(QueryTailWire) >= ReadWire<QueryTailWire>(tail.data()).sources.value() * Address::kSize;
+  return tail.size() - sizeof(QueryTailWire) >=
+         ReadWire<QueryTailWire>(tail.data()).sources.value() * Address::kSize;
 }
 
-// `tail` is the part after the group; without it the query has version `former`. RFC 3376 §7.1, RFC 3810 §8.1.
+// `tail` is the part after the group; without it the query has version `former`. RFC 3376 §7.1, RFC
+// 3810 §8.1.
 template <typename Address>
-GroupVerdict ReadQuery(absl::Span<const uint8_t> tail, int former, int last, GroupMessage<Address>* message) {
+GroupVerdict ReadQuery(absl::Span<const uint8_t> tail, int former, int last,
+                       GroupMessage<Address>* message) {
   message->version = tail.empty() ? former : last;
   if (!tail.empty() && !HasQueryTail<Address>(tail)) return GroupVerdict::kBad;
   const Address group = GroupIn(*message);
@@ -201,7 +218,8 @@ GroupVerdict ReadIgmp(IgmpMessage* message) {
   }
 }
 
-// A querier must use a link-local address (RFC 3810 §5.1.14). Hosts may not have one yet (§5.2.13, RFC 3590).
+// A querier must use a link-local address (RFC 3810 §5.1.14). Hosts may not have one yet (§5.2.13,
+// RFC 3590).
 bool MaySay(uint8_t type, const Ipv6Addr& source) {
   return source.IsLinkLocal() || (type != kMldQuery && source.IsUnspecified());
 }
@@ -213,7 +231,8 @@ GroupVerdict ReadMld(MldMessage* message) {
     return ReportIf(HasItsRecords<Ipv6Addr>(message->message));
   }
   if (message->message.size() < sizeof(MldWire)) return GroupVerdict::kBad;
-  if (message->type == kMldQuery) return ReadQuery(message->message.subspan(sizeof(MldWire)), 1, 2, message);
+  if (message->type == kMldQuery)
+    return ReadQuery(message->message.subspan(sizeof(MldWire)), 1, 2, message);
   message->version = 1;
   return ReportIf(GroupIn(*message).IsMulticast());
 }
@@ -228,7 +247,8 @@ bool IsMldType(uint8_t type) {
   return std::count(std::begin(kTypes), std::end(kTypes), type) != 0;
 }
 
-// True if the packet starts a message of one of the types, in a protocol whose first byte is the type.
+// True if the packet starts a message of one of the types, in a protocol whose first byte is the
+// type.
 template <typename Packet>
 bool HasType(const Packet& packet, bool (*is_type)(uint8_t)) {
   return packet.fragment.IsFirst() && !packet.payload.empty() && is_type(packet.payload[0]);
@@ -246,7 +266,8 @@ void Begin(const Packet& packet, GroupMessage<Address>* message) {
 QueryTailWire TailOf(const QuerySettings& settings) {
   QueryTailWire wire;
   wire.suppress_robustness = settings.robustness > kMaxRobustness ? 0 : settings.robustness;
-  wire.interval = static_cast<uint8_t>(ToFloat(settings.interval / absl::Seconds(1), kIgmpMantissa));
+  wire.interval =
+      static_cast<uint8_t>(ToFloat(settings.interval / absl::Seconds(1), kIgmpMantissa));
   return wire;
 }
 
@@ -257,7 +278,8 @@ uint32_t ResponseCode(absl::Duration max_response, absl::Duration unit, int mant
 
 // RFC 2113 §2.1.
 constexpr std::array<uint8_t, 4> kIpv4RouterAlert = {0x94, 4, 0, 0};
-// A hop-by-hop header: next header ICMPv6, length 0; router alert for MLD (RFC 2711 §2.1); two bytes of padding.
+// A hop-by-hop header: next header ICMPv6, length 0; router alert for MLD (RFC 2711 §2.1); two
+// bytes of padding.
 constexpr std::array<uint8_t, 8> kIpv6RouterAlert = {kProtocolIcmpv6, 0, 5, 2, 0, 0, 1, 0};
 
 void WriteQueryHeader(Ipv4Addr source, Ipv4Addr destination, IgmpQueryBuffer* out) {
@@ -272,7 +294,9 @@ void WriteQueryHeader(Ipv4Addr source, Ipv4Addr destination, IgmpQueryBuffer* ou
 
 void WriteQueryHeader(const Ipv6Addr& source, const Ipv6Addr& destination, MldQueryBuffer* out) {
   constexpr size_t kHeader = sizeof(Ipv6Wire);
-  WriteWire(MakeIpv6Header(kProtocolHopByHop, kReportTtl, source, destination, out->size() - kHeader), out->data());
+  WriteWire(
+      MakeIpv6Header(kProtocolHopByHop, kReportTtl, source, destination, out->size() - kHeader),
+      out->data());
   WriteWire(kIpv6RouterAlert, out->data() + kHeader);
 }
 
@@ -280,34 +304,42 @@ void WriteQueryHeader(const Ipv6Addr& source, const Ipv6Addr& destination, MldQu
 
 GroupVerdict ParseGroupMessage(const Ipv4Packet& packet, IgmpMessage* message) noexcept {
   if (packet.protocol != kProtocolIgmp || !HasType(packet, IsIgmpType)) return GroupVerdict::kOther;
-  if (packet.ttl != kReportTtl || VerifyChecksum(packet) != ChecksumVerdict::kRight) return GroupVerdict::kBad;
+  if (packet.ttl != kReportTtl || VerifyChecksum(packet) != ChecksumVerdict::kRight)
+    return GroupVerdict::kBad;
   Begin(packet, message);
   return ReadIgmp(message);
 }
 
 GroupVerdict ParseGroupMessage(const Ipv6Packet& packet, MldMessage* message) noexcept {
-  if (packet.protocol != kProtocolIcmpv6 || !HasType(packet, IsMldType)) return GroupVerdict::kOther;
-  if (packet.hop_limit != kReportTtl || VerifyChecksum(packet) != ChecksumVerdict::kRight) return GroupVerdict::kBad;
+  if (packet.protocol != kProtocolIcmpv6 || !HasType(packet, IsMldType))
+    return GroupVerdict::kOther;
+  if (packet.hop_limit != kReportTtl || VerifyChecksum(packet) != ChecksumVerdict::kRight)
+    return GroupVerdict::kBad;
   if (!HasRouterAlert(packet, kRouterAlertForMld)) return GroupVerdict::kBad;
   Begin(packet, message);
   return ReadMld(message);
 }
 
-void ForEachGroup(const IgmpMessage& report, absl::FunctionRef<void(Ipv4Addr group, bool wanted)> visit) noexcept {
+void ForEachGroup(const IgmpMessage& report,
+                  absl::FunctionRef<void(Ipv4Addr group, bool wanted)> visit) noexcept {
   if (report.type == kIgmp3Report) return VisitRecords<Ipv4Addr>(report.message, visit);
   visit(GroupIn(report), report.type != kIgmp2Leave);
 }
 
-void ForEachGroup(const MldMessage& report, absl::FunctionRef<void(const Ipv6Addr& group, bool wanted)> visit) noexcept {
+void ForEachGroup(const MldMessage& report,
+                  absl::FunctionRef<void(const Ipv6Addr& group, bool wanted)> visit) noexcept {
   if (report.type == kMld2Report) return VisitRecords<Ipv6Addr>(report.message, visit);
-  if (const Ipv6Addr group = GroupIn(report); IsReportable(group)) visit(group, report.type != kMld1Done);
+  if (const Ipv6Addr group = GroupIn(report); IsReportable(group))
+    visit(group, report.type != kMld1Done);
 }
 
-void BuildQuery(Ipv4Addr source, Ipv4Addr group, const QuerySettings& settings, IgmpQueryBuffer* out) noexcept {
+void BuildQuery(Ipv4Addr source, Ipv4Addr group, const QuerySettings& settings,
+                IgmpQueryBuffer* out) noexcept {
   WriteQueryHeader(source, group.IsZero() ? kAllHosts : group, out);
   IgmpWire wire;
   wire.type = kIgmpQuery;
-  wire.max_response = static_cast<uint8_t>(ResponseCode(settings.max_response, kIgmpUnit, kIgmpMantissa));
+  wire.max_response =
+      static_cast<uint8_t>(ResponseCode(settings.max_response, kIgmpUnit, kIgmpMantissa));
   wire.group = group.value();
   uint8_t* const message = out->data() + out->size() - sizeof(wire) - sizeof(QueryTailWire);
   WriteWire(wire, message);
@@ -315,11 +347,13 @@ void BuildQuery(Ipv4Addr source, Ipv4Addr group, const QuerySettings& settings, 
   WriteChecksum(absl::MakeSpan(*out));
 }
 
-void BuildQuery(const Ipv6Addr& source, const Ipv6Addr& group, const QuerySettings& settings, MldQueryBuffer* out) noexcept {
+void BuildQuery(const Ipv6Addr& source, const Ipv6Addr& group, const QuerySettings& settings,
+                MldQueryBuffer* out) noexcept {
   WriteQueryHeader(source, group.IsUnspecified() ? kAllNodes : group, out);
   MldWire wire;
   wire.type = kMldQuery;
-  wire.max_response = static_cast<uint16_t>(ResponseCode(settings.max_response, kMldUnit, kMldMantissa));
+  wire.max_response =
+      static_cast<uint16_t>(ResponseCode(settings.max_response, kMldUnit, kMldMantissa));
   wire.group = group.bytes();
   uint8_t* const message = out->data() + out->size() - sizeof(wire) - sizeof(QueryTailWire);
   WriteWire(wire, message);

@@ -55,12 +55,14 @@ TEST(IcmpErrorTest, IsAPacketWithRightChecksums) {
   IcmpErrorBuffer out;
   for (const size_t size : {size_t{1281}, size_t{1500}, size_t{65515}}) {
     const Bytes whole4 = Ipv4Of(17, Bytes(size)), whole6 = Ipv6Of(17, Bytes(size));
-    const auto error4 = ParseIpv4Packet(BuildFragmentationNeeded(*ParseIpv4Packet(whole4), 1200, kRouter4, &out));
+    const auto error4 =
+        ParseIpv4Packet(BuildFragmentationNeeded(*ParseIpv4Packet(whole4), 1200, kRouter4, &out));
     ASSERT_TRUE(error4.has_value());
     EXPECT_EQ(VerifyChecksum(*error4), ChecksumVerdict::kRight);
     EXPECT_EQ(error4->bytes.size(), 576u) << "RFC 1812 §4.3.2.3";
     EXPECT_EQ(error4->destination.ToString(), "192.0.2.1");
-    const auto error6 = ParseIpv6Packet(BuildPacketTooBig(*ParseIpv6Packet(whole6), 1300, Router6(), &out));
+    const auto error6 =
+        ParseIpv6Packet(BuildPacketTooBig(*ParseIpv6Packet(whole6), 1300, Router6(), &out));
     ASSERT_TRUE(error6.has_value());
     EXPECT_EQ(VerifyChecksum(*error6), ChecksumVerdict::kRight);
     EXPECT_EQ(error6->bytes.size(), 1280u) << "RFC 4443 §2.4(c)";
@@ -108,14 +110,17 @@ TEST(IcmpErrorTest, Ipv4PacketsWithoutAnError) {
   for (const auto& row : kRows) {
     const auto packet = ParseIpv4Packet(row.packet);
     ASSERT_TRUE(packet.has_value()) << row.description;
-    EXPECT_EQ(BuildFragmentationNeeded(*packet, 100, kRouter4, &out).empty(), !row.told) << row.description;
+    EXPECT_EQ(BuildFragmentationNeeded(*packet, 100, kRouter4, &out).empty(), !row.told)
+        << row.description;
     EXPECT_EQ(BuildHostUnreachable(*packet, kRouter4, &out).empty(), !row.told) << row.description;
   }
   const Bytes icmp = Ipv4Of(1, {}), fine = With4(0, "");
   const auto packet = *ParseIpv4Packet(fine);
-  EXPECT_TRUE(BuildHostUnreachable(*ParseIpv4Packet(icmp), kRouter4, &out).empty()) << "ICMP of no type";
+  EXPECT_TRUE(BuildHostUnreachable(*ParseIpv4Packet(icmp), kRouter4, &out).empty())
+      << "ICMP of no type";
   EXPECT_TRUE(BuildHostUnreachable(packet, Ipv4Addr(0xe000'0001), &out).empty()) << "from a group";
-  EXPECT_TRUE(BuildFragmentationNeeded(packet, 67, kRouter4, &out).empty()) << "an MTU that is none";
+  EXPECT_TRUE(BuildFragmentationNeeded(packet, 67, kRouter4, &out).empty())
+      << "an MTU that is none";
   EXPECT_FALSE(BuildFragmentationNeeded(packet, 219, kRouter4, &out).empty());
   EXPECT_TRUE(BuildFragmentationNeeded(packet, 220, kRouter4, &out).empty()) << "it fits";
 }
@@ -137,7 +142,8 @@ std::string NineHeaders() {
 
 // RFC 4443 §2.4(e).
 TEST(IcmpErrorTest, Ipv6PacketsWithoutAnError) {
-  constexpr char kGroup[] = "ff05000000000000000000000000 0001", kUnspecified[] = "00000000000000000000000000000000",
+  constexpr char kGroup[] = "ff05000000000000000000000000 0001",
+                 kUnspecified[] = "00000000000000000000000000000000",
                  kLoopback[] = "00000000000000000000000000000001";
   const struct {
     const char* description;
@@ -150,11 +156,14 @@ TEST(IcmpErrorTest, Ipv6PacketsWithoutAnError) {
       {"an error of an unknown type", With6(kPayload6, "7f", 58), false, false},
       {"a redirect", With6(kPayload6, "89", 58), false, false},
       {"neighbour advertisement", With6(kPayload6, "88", 58), true, true},
-      {"an error behind a header", With6(kPayload6 + 8, "01", 60, "3a00010400000000"), false, false},
-      {"an echo request behind a header", With6(kPayload6 + 8, "80", 60, "3a00010400000000"), true, true},
+      {"an error behind a header", With6(kPayload6 + 8, "01", 60, "3a00010400000000"), false,
+       false},
+      {"an echo request behind a header", With6(kPayload6 + 8, "80", 60, "3a00010400000000"), true,
+       true},
       {"a payload behind too many headers", With6(0, "", 60, NineHeaders().c_str()), false, false},
       {"a first part of an echo request", With6(0, "", 44, "3a00000100000001"), true, true},
-      {"a later part, whatever it begins with", With6(kPayload6 + 8, "01", 44, "3a00000900000001"), true, true},
+      {"a later part, whatever it begins with", With6(kPayload6 + 8, "01", 44, "3a00000900000001"),
+       true, true},
       {"to a group", With6(kIpv6Destination, kGroup), true, false},
       {"without a source", With6(kIpv6Source, kUnspecified), false, false},
       {"from loopback", With6(kIpv6Source, kLoopback), false, false},
@@ -164,13 +173,17 @@ TEST(IcmpErrorTest, Ipv6PacketsWithoutAnError) {
   for (const auto& row : kRows) {
     const auto packet = ParseIpv6Packet(row.packet);
     ASSERT_TRUE(packet.has_value()) << row.description;
-    EXPECT_EQ(BuildPacketTooBig(*packet, 1280, Router6(), &out).empty(), !row.told_too_big) << row.description;
-    EXPECT_EQ(BuildAddressUnreachable(*packet, Router6(), &out).empty(), !row.told_unreachable) << row.description;
+    EXPECT_EQ(BuildPacketTooBig(*packet, 1280, Router6(), &out).empty(), !row.told_too_big)
+        << row.description;
+    EXPECT_EQ(BuildAddressUnreachable(*packet, Router6(), &out).empty(), !row.told_unreachable)
+        << row.description;
   }
   const Bytes icmp = Ipv6Of(58, {}), fine = With6(0, "");
   const auto packet = *ParseIpv6Packet(fine);
-  EXPECT_TRUE(BuildAddressUnreachable(*ParseIpv6Packet(icmp), Router6(), &out).empty()) << "ICMP of no type";
-  EXPECT_TRUE(BuildPacketTooBig(packet, 1280, *Ipv6Addr::Parse("ff02::1"), &out).empty()) << "from a group";
+  EXPECT_TRUE(BuildAddressUnreachable(*ParseIpv6Packet(icmp), Router6(), &out).empty())
+      << "ICMP of no type";
+  EXPECT_TRUE(BuildPacketTooBig(packet, 1280, *Ipv6Addr::Parse("ff02::1"), &out).empty())
+      << "from a group";
   EXPECT_TRUE(BuildPacketTooBig(packet, 1279, Router6(), &out).empty()) << "an MTU that is none";
   EXPECT_FALSE(BuildPacketTooBig(packet, 1343, Router6(), &out).empty());
   EXPECT_TRUE(BuildPacketTooBig(packet, 1344, Router6(), &out).empty()) << "it fits";

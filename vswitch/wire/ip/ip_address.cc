@@ -17,7 +17,8 @@ absl::Status Wrong(absl::string_view text, absl::string_view right) {
 
 // inet_pton alone would accept text with an embedded zero byte.
 bool ParseText(int family, absl::string_view text, uint8_t* wire) {
-  return text.find('\0') == absl::string_view::npos && inet_pton(family, std::string(text).c_str(), wire) == 1;
+  return text.find('\0') == absl::string_view::npos &&
+         inet_pton(family, std::string(text).c_str(), wire) == 1;
 }
 
 std::string Print(int family, const void* wire) {
@@ -29,7 +30,8 @@ std::string Print(int family, const void* wire) {
 
 absl::StatusOr<Ipv4Addr> Ipv4Addr::Parse(absl::string_view text) {
   std::array<uint8_t, kSize> wire;
-  if (!ParseText(AF_INET, text, wire.data())) return Wrong(text, "an IPv4 address; write four numbers, as in 192.0.2.1");
+  if (!ParseText(AF_INET, text, wire.data()))
+    return Wrong(text, "an IPv4 address; write four numbers, as in 192.0.2.1");
   return Ipv4Addr(ReadWire<be32>(wire.data()).value());
 }
 
@@ -40,7 +42,8 @@ std::string Ipv4Addr::ToString() const {
 
 absl::StatusOr<Ipv6Addr> Ipv6Addr::Parse(absl::string_view text) {
   Ipv6Addr address;
-  if (!ParseText(AF_INET6, text, address.bytes_.data())) return Wrong(text, "an IPv6 address, as in 2001:db8::1");
+  if (!ParseText(AF_INET6, text, address.bytes_.data()))
+    return Wrong(text, "an IPv6 address, as in 2001:db8::1");
   return address;
 }
 
@@ -60,11 +63,13 @@ Ipv6Addr SolicitedNodeGroup(const Ipv6Addr& address) {
 
 bool HasPrefix(const IpAddr& ip, const IpAddr& prefix, int length) {
   if (ip.is_ipv6() != prefix.is_ipv6()) return false;
-  if (ip.is_ipv4()) return length == 0 || (ip.ipv4().value() ^ prefix.ipv4().value()) >> (32 - length) == 0;
+  if (ip.is_ipv4())
+    return length == 0 || (ip.ipv4().value() ^ prefix.ipv4().value()) >> (32 - length) == 0;
   const auto &a = ip.ipv6().bytes(), &b = prefix.ipv6().bytes();
   const size_t whole = static_cast<size_t>(length) / 8;
   const int rest = length % 8;
-  return std::equal(a.begin(), a.begin() + whole, b.begin()) && (rest == 0 || (a[whole] ^ b[whole]) >> (8 - rest) == 0);
+  return std::equal(a.begin(), a.begin() + whole, b.begin()) &&
+         (rest == 0 || (a[whole] ^ b[whole]) >> (8 - rest) == 0);
 }
 
 bool IsBeyondLink(const IpAddr& group) {

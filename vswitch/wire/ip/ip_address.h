@@ -1,6 +1,8 @@
-// IP addresses: Ipv4Addr, Ipv6Addr, and IpAddr for either of them; and the well-known groups of every link.
+// IP addresses: Ipv4Addr, Ipv6Addr, and IpAddr for either of them; and the well-known groups of
+// every link.
 //
-// Like the types of base/address.h they are passed by value and hashable, with Parse and ToString in the form that `ip` prints.
+// Like the types of base/address.h they are passed by value and hashable, with Parse and ToString
+// in the form that `ip` prints.
 #ifndef EOIB_VSWITCH_WIRE_IP_IP_ADDRESS_H_
 #define EOIB_VSWITCH_WIRE_IP_IP_ADDRESS_H_
 
@@ -55,7 +57,9 @@ class Ipv6Addr {
     return Ipv6Addr(Gid::FromPrefixAndGuid(prefix, Guid(id.value())).bytes());
   }
   // fe80::/64 and `id` (RFC 4291 §2.5.6).
-  static constexpr Ipv6Addr LinkLocal(InterfaceId id) { return FromPrefixAndInterfaceId(kLinkLocalPrefix, id); }
+  static constexpr Ipv6Addr LinkLocal(InterfaceId id) {
+    return FromPrefixAndInterfaceId(kLinkLocalPrefix, id);
+  }
   // "fe80::1"; no zone, no prefix length.
   static absl::StatusOr<Ipv6Addr> Parse(absl::string_view text);
 
@@ -83,14 +87,16 @@ class Ipv6Addr {
 
 // An IPv4 or IPv6 address, for tables that hold both.
 //
-// An IPv4-mapped IPv6 address (::ffff:192.0.2.1) is an ordinary IPv6 address here. It must not appear on the wire (RFC 4942
-// §2.2), and its sender is not taken for the IPv4 host.
+// An IPv4-mapped IPv6 address (::ffff:192.0.2.1) is an ordinary IPv6 address here. It must not
+// appear on the wire (RFC 4942 §2.2), and its sender is not taken for the IPv4 host.
 class IpAddr {
  public:
   constexpr IpAddr() = default;  // 0.0.0.0
   // Not explicit: each of the two is an IP address.
+  // NOLINTBEGIN(google-explicit-constructor)
   constexpr IpAddr(Ipv4Addr address) : ipv4_(address) {}
   constexpr IpAddr(const Ipv6Addr& address) : is_ipv6_(true), ipv6_(address) {}
+  // NOLINTEND(google-explicit-constructor)
   // "10.0.0.1" or "fe80::1".
   static absl::StatusOr<IpAddr> Parse(absl::string_view text);
 
@@ -100,13 +106,20 @@ class IpAddr {
   constexpr const Ipv6Addr& ipv6() const { return ipv6_; }  // :: for an IPv4 address
 
   constexpr bool IsUnspecified() const { return ipv4_.IsZero() && ipv6_.IsUnspecified(); }
-  constexpr bool IsMulticast() const { return is_ipv6_ ? ipv6_.IsMulticast() : ipv4_.IsMulticast(); }
+  constexpr bool IsMulticast() const {
+    return is_ipv6_ ? ipv6_.IsMulticast() : ipv4_.IsMulticast();
+  }
   // Link-local: fe80::/64, 169.254.0.0/16 (RFC 3927).
-  constexpr bool IsLinkLocal() const { return is_ipv6_ ? ipv6_.IsLinkLocal() : ipv4_.value() >> 16 == 0xa9fe; }
-  // True if it can be a host's address: not a group, unspecified or loopback, not in IPv4's network 0 (RFC 1122 §3.2.1.3) or
-  // class E, which includes 255.255.255.255. RFC 1122 §3.2.2 and RFC 4443 §2.4(e.6) call it "a single host".
+  constexpr bool IsLinkLocal() const {
+    return is_ipv6_ ? ipv6_.IsLinkLocal() : ipv4_.value() >> 16 == 0xa9fe;
+  }
+  // True if it can be a host's address: not a group, unspecified or loopback, not in IPv4's network
+  // 0 (RFC 1122 §3.2.1.3) or class E, which includes 255.255.255.255. RFC 1122 §3.2.2 and RFC 4443
+  // §2.4(e.6) call it "a single host".
   constexpr bool CanBeHost() const {
-    if (is_ipv6_) return !IsMulticast() && !IsUnspecified() && !(ipv6_.prefix() == 0 && ipv6_.interface_id().value() == 1);
+    if (is_ipv6_)
+      return !IsMulticast() && !IsUnspecified() &&
+             !(ipv6_.prefix() == 0 && ipv6_.interface_id().value() == 1);
     const uint32_t network = ipv4_.value() >> 24;
     return network != 0 && network != 127 && network < 224;
   }
@@ -127,19 +140,24 @@ class IpAddr {
 // RFC 1112 §4, Appendix I; RFC 4291 §2.7.1.
 inline constexpr Ipv4Addr kAllHosts(0xe000'0001);     // 224.0.0.1
 inline constexpr Ipv4Addr kAllRouters4(0xe000'0002);  // 224.0.0.2
-inline constexpr Ipv6Addr kAllNodes(std::array<uint8_t, 16>{0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1});
-inline constexpr Ipv6Addr kAllRouters6(std::array<uint8_t, 16>{0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2});
+inline constexpr Ipv6Addr kAllNodes(std::array<uint8_t, 16>{0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+                                                            0, 0, 0, 1});
+inline constexpr Ipv6Addr kAllRouters6(std::array<uint8_t, 16>{0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+                                                               0, 0, 0, 0, 2});
 // The solicited-node group of `address`: ff02::1:ff00:0/104 and the last 24 bits of the address.
 Ipv6Addr SolicitedNodeGroup(const Ipv6Addr& address);
 
-// True if packets for a group may leave the host. False for IPv6 groups of reserved or interface-local scope (RFC 4291 §2.7).
-constexpr bool IsBeyondHost(const IpAddr& group) { return group.is_ipv4() || (group.ipv6().bytes()[1] & 0xf) > 1; }
+// True if packets for a group may leave the host. False for IPv6 groups of reserved or
+// interface-local scope (RFC 4291 §2.7).
+constexpr bool IsBeyondHost(const IpAddr& group) {
+  return group.is_ipv4() || (group.ipv6().bytes()[1] & 0xf) > 1;
+}
 
 // True if `ip` is of the family of `prefix` and has its first `length` bits.
 bool HasPrefix(const IpAddr& ip, const IpAddr& prefix, int length);
 
-// True if packets for a group may leave the link. False for 224.0.0.0/24 (RFC 5771 §4), and for IPv6 groups of at most
-// link-local scope (RFC 4291 §2.7).
+// True if packets for a group may leave the link. False for 224.0.0.0/24 (RFC 5771 §4), and for
+// IPv6 groups of at most link-local scope (RFC 4291 §2.7).
 bool IsBeyondLink(const IpAddr& group);
 
 }  // namespace eoib

@@ -28,7 +28,8 @@ absl::optional<SumForm> FormOf(uint8_t protocol) {
 // RFC 792, RFC 3376 §4: ICMP and IGMP have no pseudo-header, and the field follows type and code.
 absl::optional<SumForm> FormOf(const Ipv4Packet& packet) {
   if (!packet.fragment.IsWhole()) return absl::nullopt;
-  if (packet.protocol == kProtocolIcmp || packet.protocol == kProtocolIgmp) return SumForm{2, 8, false};
+  if (packet.protocol == kProtocolIcmp || packet.protocol == kProtocolIgmp)
+    return SumForm{2, 8, false};
   return FormOf(packet.protocol);
 }
 
@@ -56,7 +57,9 @@ absl::Span<const uint8_t> AddressesOf(const Ipv6Packet& packet) {
 
 template <typename Packet>
 uint16_t PseudoHeaderSumOf(const Packet& packet, const SumForm& form) {
-  return form.pseudo_header ? PseudoHeaderSum(AddressesOf(packet), packet.protocol, packet.payload.size()) : 0;
+  return form.pseudo_header
+             ? PseudoHeaderSum(AddressesOf(packet), packet.protocol, packet.payload.size())
+             : 0;
 }
 
 // The sum over the message, its checksum included, and over the pseudo-header if there is one.
@@ -113,13 +116,14 @@ void WriteIpv4Checksum(absl::Span<uint8_t> header) noexcept {
 ChecksumVerdict VerifyChecksum(const Ipv4Packet& packet) noexcept {
   return Verify(packet, ChecksumVerdict::kUnknown, SumOf<Ipv4Packet>);
 }
-// A right header, and only such are parsed, adds one's complement's other zero to the packet's sum. That makes no difference
-// where a pseudo-header, which is never zero, is added.
+// A right header, and only such are parsed, adds one's complement's other zero to the packet's sum.
+// That makes no difference where a pseudo-header, which is never zero, is added.
 ChecksumVerdict VerifyChecksum(const Ipv4Packet& packet, uint16_t sum) noexcept {
   if (!FormOf(packet.protocol).has_value()) return ChecksumVerdict::kUnknown;
-  return Verify(packet, ChecksumVerdict::kUnknown, [sum](const Ipv4Packet& of, const SumForm& form) {
-    return OnesComplementSum({}, uint32_t{sum} + PseudoHeaderSumOf(of, form));
-  });
+  return Verify(packet, ChecksumVerdict::kUnknown,
+                [sum](const Ipv4Packet& of, const SumForm& form) {
+                  return OnesComplementSum({}, uint32_t{sum} + PseudoHeaderSumOf(of, form));
+                });
 }
 // RFC 8200 §8.1: to be discarded.
 ChecksumVerdict VerifyChecksum(const Ipv6Packet& packet) noexcept {
@@ -128,7 +132,8 @@ ChecksumVerdict VerifyChecksum(const Ipv6Packet& packet) noexcept {
 
 bool WriteChecksum(absl::Span<uint8_t> packet) noexcept {
   if (packet.empty()) return false;
-  return packet[0] >> 4 == 4 ? Write(ParseIpv4Packet(packet), packet) : Write(ParseIpv6Packet(packet), packet);
+  return packet[0] >> 4 == 4 ? Write(ParseIpv4Packet(packet), packet)
+                             : Write(ParseIpv6Packet(packet), packet);
 }
 
 }  // namespace eoib

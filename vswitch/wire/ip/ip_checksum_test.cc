@@ -60,7 +60,8 @@ TEST(UpdateChecksumTest, IsThatOfTheChangedBytes) {
 
 TEST(UpdateChecksumTest, KeepsAMissingUdpChecksumAndNeverMakesOne) {
   EXPECT_EQ(UpdateUdpChecksum(0, 1, 2), 0) << "none stays none";
-  EXPECT_EQ(UpdateUdpChecksum(0xdd2f, 0x5555, 0x3285), 0xffff) << "RFC 1624 §4's 0, as RFC 768 has it";
+  EXPECT_EQ(UpdateUdpChecksum(0xdd2f, 0x5555, 0x3285), 0xffff)
+      << "RFC 1624 §4's 0, as RFC 768 has it";
   EXPECT_EQ(UpdateUdpChecksum(0x1234, 0xabcd, 0xabce), 0x1233);
 }
 
@@ -68,7 +69,8 @@ TEST(PseudoHeaderSumTest, Examples) {
   const Bytes ipv4 = FromHex("c0000201 c0000202"), ipv4_all = FromHex("c0000201c0000202 0006 0018");
   EXPECT_EQ(PseudoHeaderSum(ipv4, 6, 24), PlainChecksum(ipv4_all) ^ 0xffff);
   const Bytes ipv6 = FromHex("20010db8000000000000000000000001 ff02000000000000000000000000ffff");
-  const Bytes ipv6_all = FromHex("20010db8000000000000000000000001 ff02000000000000000000000000ffff 00012345 0000003a");
+  const Bytes ipv6_all = FromHex(
+      "20010db8000000000000000000000001 ff02000000000000000000000000ffff 00012345 0000003a");
   EXPECT_EQ(PseudoHeaderSum(ipv6, 58, 0x12345), PlainChecksum(ipv6_all) ^ 0xffff);
 }
 
@@ -127,20 +129,28 @@ TEST(VerifyChecksumTest, OtherPackets) {
   } kRows[] = {
       {"TCP whose sum is not there", Ipv4Of(6, tcp), ChecksumVerdict::kWrong, true},
       {"TCP over IPv6", Ipv6Of(6, tcp), ChecksumVerdict::kWrong, true},
-      {"TCP that is cut", Ipv4Of(6, absl::MakeConstSpan(tcp).first(19)), ChecksumVerdict::kWrong, false},
+      {"TCP that is cut", Ipv4Of(6, absl::MakeConstSpan(tcp).first(19)), ChecksumVerdict::kWrong,
+       false},
       {"ICMP of zeros", Ipv4Of(1, Bytes(8)), ChecksumVerdict::kWrong, true},
       {"ICMP that is cut", Ipv4Of(1, Bytes(7)), ChecksumVerdict::kWrong, false},
       {"ICMPv6 that is cut", Ipv6Of(58, Bytes(3)), ChecksumVerdict::kWrong, false},
       {"UDP that is cut", Ipv4Of(17, Bytes(7)), ChecksumVerdict::kWrong, false},
-      {"UDP without a sum", Ipv4Of(17, FromHex("0001000200080000")), ChecksumVerdict::kUnknown, true},
-      {"UDP without a sum over IPv6", Ipv6Of(17, FromHex("0001000200080000")), ChecksumVerdict::kWrong, true},
-      {"UDP shorter than the packet", Ipv4Of(17, FromHex("000100020008000000")), ChecksumVerdict::kWrong, false},
-      {"UDP longer than the packet", Ipv6Of(17, FromHex("0001000200090001")), ChecksumVerdict::kWrong, false},
+      {"UDP without a sum", Ipv4Of(17, FromHex("0001000200080000")), ChecksumVerdict::kUnknown,
+       true},
+      {"UDP without a sum over IPv6", Ipv6Of(17, FromHex("0001000200080000")),
+       ChecksumVerdict::kWrong, true},
+      {"UDP shorter than the packet", Ipv4Of(17, FromHex("000100020008000000")),
+       ChecksumVerdict::kWrong, false},
+      {"UDP longer than the packet", Ipv6Of(17, FromHex("0001000200090001")),
+       ChecksumVerdict::kWrong, false},
       {"a protocol that is not known", Ipv4Of(132, Bytes(20)), ChecksumVerdict::kUnknown, false},
-      {"a protocol that is not known over IPv6", Ipv6Of(132, Bytes(20)), ChecksumVerdict::kUnknown, false},
+      {"a protocol that is not known over IPv6", Ipv6Of(132, Bytes(20)), ChecksumVerdict::kUnknown,
+       false},
       {"ICMPv6 over IPv4", Ipv4Of(58, Bytes(20)), ChecksumVerdict::kUnknown, false},
-      {"segments left to route", Ipv6Of(43, tcp, "0600000100000000"), ChecksumVerdict::kUnknown, false},
-      {"a whole packet with fragment header", Ipv6Of(44, tcp, "0600000000000001"), ChecksumVerdict::kWrong, true},
+      {"segments left to route", Ipv6Of(43, tcp, "0600000100000000"), ChecksumVerdict::kUnknown,
+       false},
+      {"a whole packet with fragment header", Ipv6Of(44, tcp, "0600000000000001"),
+       ChecksumVerdict::kWrong, true},
   };
   for (const auto& row : kRows) {
     EXPECT_EQ(Check(row.packet), row.verdict) << row.description;
@@ -158,15 +168,19 @@ TEST(VerifyChecksumTest, OtherPackets) {
   EXPECT_FALSE(WriteChecksum(absl::MakeSpan(neither)));
 }
 
-// RFC 768: a UDP sum of zero is sent as ones; one's complement has two zeros. Other protocols keep theirs.
+// RFC 768: a UDP sum of zero is sent as ones; one's complement has two zeros. Other protocols keep
+// theirs.
 TEST(VerifyChecksumTest, WritesZeroAsOnesForUdpOnly) {
   for (const uint8_t protocol : {uint8_t{17}, uint8_t{6}}) {
-    Bytes packet = Ipv4Of(
-        protocol, protocol == 17 ? FromHex("00000000000a00000000") : FromHex("00000000000000000000000000000000000000000000"));
+    Bytes packet =
+        Ipv4Of(protocol, protocol == 17 ? FromHex("00000000000a00000000")
+                                        : FromHex("00000000000000000000000000000000000000000000"));
     const size_t field = protocol == 17 ? 26 : 36, free = packet.size() - 2;
     ASSERT_TRUE(WriteChecksum(absl::MakeSpan(packet)));
-    const Bytes sum(packet.begin() + static_cast<long>(field), packet.begin() + static_cast<long>(field) + 2);
-    std::copy(sum.begin(), sum.end(), packet.begin() + static_cast<long>(free));  // the sum of all else, and so nothing is left
+    const Bytes sum(packet.begin() + static_cast<long>(field),
+                    packet.begin() + static_cast<long>(field) + 2);
+    // The sum of all else, and so nothing is left.
+    std::copy(sum.begin(), sum.end(), packet.begin() + static_cast<long>(free));
     ASSERT_TRUE(WriteChecksum(absl::MakeSpan(packet)));
     EXPECT_EQ(ReadWire<be16>(&packet[field]).value(), protocol == 17 ? 0xffff : 0) << int{protocol};
     EXPECT_EQ(Check(packet), ChecksumVerdict::kRight) << int{protocol};

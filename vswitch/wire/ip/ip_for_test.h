@@ -36,7 +36,8 @@ inline void RepairIpv6(std::vector<uint8_t>* packet) {
 }
 
 // A packet from 192.0.2.1 to 192.0.2.2. The size of `options` is a multiple of 4 bytes.
-inline std::vector<uint8_t> Ipv4Of(uint8_t protocol, absl::Span<const uint8_t> payload, absl::string_view options = "") {
+inline std::vector<uint8_t> Ipv4Of(uint8_t protocol, absl::Span<const uint8_t> payload,
+                                   absl::string_view options = "") {
   std::vector<uint8_t> packet = FromHex("45000000 12340000 40000000 c0000201 c0000202");
   const auto more = FromHex(options);
   packet[0] = static_cast<uint8_t>(0x45 + more.size() / 4);
@@ -48,8 +49,10 @@ inline std::vector<uint8_t> Ipv4Of(uint8_t protocol, absl::Span<const uint8_t> p
 }
 
 // A packet from fe80::1 to fe80::2. `headers` are extension headers, the first of type `protocol`.
-inline std::vector<uint8_t> Ipv6Of(uint8_t protocol, absl::Span<const uint8_t> payload, absl::string_view headers = "") {
-  std::vector<uint8_t> packet = FromHex("6000000000000040 fe800000000000000000000000000001 fe800000000000000000000000000002");
+inline std::vector<uint8_t> Ipv6Of(uint8_t protocol, absl::Span<const uint8_t> payload,
+                                   absl::string_view headers = "") {
+  std::vector<uint8_t> packet =
+      FromHex("6000000000000040 fe800000000000000000000000000001 fe800000000000000000000000000002");
   const auto more = FromHex(headers);
   packet[6] = protocol;
   packet.insert(packet.end(), more.begin(), more.end());

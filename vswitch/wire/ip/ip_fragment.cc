@@ -33,14 +33,15 @@ Header FirstHeader(const Ipv4Packet& packet) {
   return header;
 }
 
-// Size of the option at the start of `rest`, which is not empty; 0 if it reaches beyond the end (RFC 791 §3.1).
+// Size of the option at the start of `rest`, which is not empty; 0 if it reaches beyond the end
+// (RFC 791 §3.1).
 size_t Ipv4OptionSize(absl::Span<const uint8_t> rest) {
   if (rest[0] == kOptionNoOperation) return 1;
   return rest.size() >= 2 && rest[1] >= 2 && rest[1] <= rest.size() ? rest[1] : 0;
 }
 
-// The header of all fragments except the first: it has the options whose copied flag is set, padded with zeros (end of
-// options) to a multiple of 4. Nothing if the options are malformed.
+// The header of all fragments except the first: it has the options whose copied flag is set, padded
+// with zeros (end of options) to a multiple of 4. Nothing if the options are malformed.
 absl::optional<Header> LaterHeader(const Ipv4Packet& packet) {
   Header header;
   header.Append(packet.header().first(sizeof(Ipv4Wire)));
@@ -55,8 +56,10 @@ absl::optional<Header> LaterHeader(const Ipv4Packet& packet) {
   return header;
 }
 
-// Writes a fragment: `header` and `data`, which starts `offset` bytes into the datagram's data. Returns its size.
-size_t WritePart(const Header& header, size_t offset, bool more, absl::Span<const uint8_t> data, uint8_t* out) {
+// Writes a fragment: `header` and `data`, which starts `offset` bytes into the datagram's data.
+// Returns its size.
+size_t WritePart(const Header& header, size_t offset, bool more, absl::Span<const uint8_t> data,
+                 uint8_t* out) {
   const size_t size = header.size + data.size();
   std::memcpy(out, header.bytes.data(), header.size);
   std::memcpy(out + header.size, data.data(), data.size());
@@ -71,8 +74,9 @@ size_t WritePart(const Header& header, size_t offset, bool more, absl::Span<cons
 
 }  // namespace
 
-FragmentVerdict FragmentIpv4(const Ipv4Packet& packet, size_t mtu,
-                             absl::FunctionRef<void(absl::Span<const uint8_t> part)> emit) noexcept {
+FragmentVerdict FragmentIpv4(
+    const Ipv4Packet& packet, size_t mtu,
+    absl::FunctionRef<void(absl::Span<const uint8_t> part)> emit) noexcept {
   if (packet.bytes.size() <= mtu) {
     emit(packet.bytes);
     return FragmentVerdict::kDone;
@@ -89,7 +93,8 @@ FragmentVerdict FragmentIpv4(const Ipv4Packet& packet, size_t mtu,
     const size_t left = packet.payload.size() - at;
     const size_t size = left <= mtu - header.size ? left : room;
     const bool more = size < left || packet.fragment.more;
-    emit({part.data(), WritePart(header, packet.fragment.offset + at, more, packet.payload.subspan(at, size), part.data())});
+    emit({part.data(), WritePart(header, packet.fragment.offset + at, more,
+                                 packet.payload.subspan(at, size), part.data())});
     at += size;
     header = *later;
   }

@@ -16,7 +16,9 @@ using Bytes = std::vector<uint8_t>;
 FragmentVerdict Fragment(const Bytes& bytes, size_t mtu, std::vector<Bytes>* parts) {
   const auto packet = ParseIpv4Packet(bytes);
   EXPECT_TRUE(packet.has_value());
-  return FragmentIpv4(*packet, mtu, [&](absl::Span<const uint8_t> part) { parts->emplace_back(part.begin(), part.end()); });
+  return FragmentIpv4(*packet, mtu, [&](absl::Span<const uint8_t> part) {
+    parts->emplace_back(part.begin(), part.end());
+  });
 }
 
 std::vector<std::string> Hex(const std::vector<Bytes>& parts) {
@@ -41,7 +43,8 @@ TEST(FragmentIpv4Test, CutsAsLinuxDoes) {
   } kRows[] = {
       {"a whole datagram",
        WithCount(kLinuxUdp4, 600),
-       {WithCount(kLinuxUdp4First, 272), WithCount(kLinuxUdp4Second, 280, 272), WithCount(kLinuxUdp4Last, 48, 552)}},
+       {WithCount(kLinuxUdp4First, 272), WithCount(kLinuxUdp4Second, 280, 272),
+        WithCount(kLinuxUdp4Last, 48, 552)}},
       {"a part that others follow",
        WithCount(kLinuxFragment4, 600),
        {WithCount(kLinuxFragment4First, 280), WithCount(kLinuxFragment4Second, 280, 280),
@@ -49,7 +52,8 @@ TEST(FragmentIpv4Test, CutsAsLinuxDoes) {
   };
   for (const auto& row : kRows) {
     std::vector<Bytes> parts;
-    EXPECT_EQ(Fragment(CountedDown(row.packet), 300, &parts), FragmentVerdict::kDone) << row.description;
+    EXPECT_EQ(Fragment(CountedDown(row.packet), 300, &parts), FragmentVerdict::kDone)
+        << row.description;
     EXPECT_EQ(Hex(parts), Hex(row.parts)) << row.description;
   }
 }
@@ -69,17 +73,20 @@ TEST(FragmentIpv4Test, CopiesOptionsWithTheCopiedFlag) {
       {"one of three bytes", "070400 00 8603ff 00", "8603ff00"},
       {"two of three bytes", "8603ff 8303ee 0000", "8603ff8303ee0000"},
       {"one behind the end", "01 00 94 04", ""},
-      {"all that there is room for", "8928 0400000000000000000000000000000000000000000000000000000000000000000000000000",
+      {"all that there is room for",
+       "8928 0400000000000000000000000000000000000000000000000000000000000000000000000000",
        "8928 0400000000000000000000000000000000000000000000000000000000000000000000000000"},
   };
   for (const auto& row : kRows) {
     std::vector<Bytes> parts;
-    EXPECT_EQ(Fragment(Ipv4Of(17, Bytes(200), row.options), 100, &parts), FragmentVerdict::kDone) << row.description;
+    EXPECT_EQ(Fragment(Ipv4Of(17, Bytes(200), row.options), 100, &parts), FragmentVerdict::kDone)
+        << row.description;
     ASSERT_GE(parts.size(), 3u) << row.description;
     for (size_t i = 0; i < parts.size(); ++i) {
       const auto part = ParseIpv4Packet(parts[i]);
       ASSERT_TRUE(part.has_value()) << row.description;
-      EXPECT_EQ(ToHex(part->options), ToHex(FromHex(i == 0 ? row.options : row.later))) << row.description << ", part " << i;
+      EXPECT_EQ(ToHex(part->options), ToHex(FromHex(i == 0 ? row.options : row.later)))
+          << row.description << ", part " << i;
       EXPECT_LE(parts[i].size(), 100u) << row.description;
     }
   }
@@ -100,16 +107,20 @@ TEST(FragmentIpv4Test, Verdicts) {
       {"fits, and is not to be cut", keep, 220, FragmentVerdict::kDone, 1},
       {"fits an MTU that is none", Ipv4Of(17, Bytes(8)), 28, FragmentVerdict::kDone, 1},
       {"a byte too large", Ipv4Of(17, Bytes(81)), 100, FragmentVerdict::kDone, 2},
-      {"a last part that fits and is of no whole units", Ipv4Of(17, Bytes(163)), 103, FragmentVerdict::kDone, 2},
+      {"a last part that fits and is of no whole units", Ipv4Of(17, Bytes(163)), 103,
+       FragmentVerdict::kDone, 2},
       {"a byte too large, and not to be cut", keep, 219, FragmentVerdict::kDontFragment, 0},
       {"an MTU that is none", Ipv4Of(17, Bytes(81)), 67, FragmentVerdict::kBad, 0},
       {"the smallest MTU", Ipv4Of(17, Bytes(97)), 68, FragmentVerdict::kDone, 3},
       {"the smallest MTU with the longest header",
-       Ipv4Of(17, Bytes(24), "8928 0400000000000000000000000000000000000000000000000000000000000000000000000000"), 68,
-       FragmentVerdict::kDone, 3},
-      {"an option beyond the header", Ipv4Of(17, Bytes(200), "94050000"), 100, FragmentVerdict::kBad, 0},
+       Ipv4Of(17, Bytes(24),
+              "8928 0400000000000000000000000000000000000000000000000000000000000000000000000000"),
+       68, FragmentVerdict::kDone, 3},
+      {"an option beyond the header", Ipv4Of(17, Bytes(200), "94050000"), 100,
+       FragmentVerdict::kBad, 0},
       {"an option of length 1", Ipv4Of(17, Bytes(200), "94010000"), 100, FragmentVerdict::kBad, 0},
-      {"an option without length", Ipv4Of(17, Bytes(200), "01010194"), 100, FragmentVerdict::kBad, 0},
+      {"an option without length", Ipv4Of(17, Bytes(200), "01010194"), 100, FragmentVerdict::kBad,
+       0},
       {"the largest", Ipv4Of(17, Bytes(65515)), 1500, FragmentVerdict::kDone, 45},
       {"the largest into two", Ipv4Of(17, Bytes(65515)), 65534, FragmentVerdict::kDone, 2},
   };
@@ -133,7 +144,8 @@ TEST(FragmentIpv4Test, FragmentsOfFragmentsAddUp) {
     const size_t mtu = 68 + random() % 1500, smaller = 68 + random() % (mtu - 67);
     std::vector<Bytes> parts, small;
     ASSERT_EQ(Fragment(whole, mtu, &parts), FragmentVerdict::kDone);
-    for (const Bytes& part : parts) ASSERT_EQ(Fragment(part, smaller, &small), FragmentVerdict::kDone);
+    for (const Bytes& part : parts)
+      ASSERT_EQ(Fragment(part, smaller, &small), FragmentVerdict::kDone);
     Bytes together;
     for (const Bytes& part : small) {
       const auto packet = ParseIpv4Packet(part);

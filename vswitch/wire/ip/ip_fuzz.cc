@@ -1,4 +1,5 @@
-// The IP codecs of a gateway or a host in user space: packets, checksums, fragments, ICMP errors, group reports, UDP, DHCP.
+// The IP codecs of a gateway or a host in user space: packets, checksums, fragments, ICMP errors,
+// group reports, UDP, DHCP.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -33,13 +34,19 @@ void Require(bool condition) {
 Bytes Copy(absl::Span<const uint8_t> bytes) { return {bytes.begin(), bytes.end()}; }
 
 bool IsWithin(absl::Span<const uint8_t> part, absl::Span<const uint8_t> whole) {
-  return part.empty() || (part.data() >= whole.data() && part.data() + part.size() <= whole.data() + whole.size());
+  return part.empty() ||
+         (part.data() >= whole.data() && part.data() + part.size() <= whole.data() + whole.size());
 }
 
-absl::optional<Ipv4Packet> ParseAs(absl::Span<const uint8_t> bytes, const Ipv4Packet&) { return ParseIpv4Packet(bytes); }
-absl::optional<Ipv6Packet> ParseAs(absl::Span<const uint8_t> bytes, const Ipv6Packet&) { return ParseIpv6Packet(bytes); }
+absl::optional<Ipv4Packet> ParseAs(absl::Span<const uint8_t> bytes, const Ipv4Packet&) {
+  return ParseIpv4Packet(bytes);
+}
+absl::optional<Ipv6Packet> ParseAs(absl::Span<const uint8_t> bytes, const Ipv6Packet&) {
+  return ParseIpv6Packet(bytes);
+}
 
-// A written checksum is right, and equals a right one that was there, except for the two zeros of one's complement.
+// A written checksum is right, and equals a right one that was there, except for the two zeros of
+// one's complement.
 template <typename Packet>
 void CheckSums(const Packet& packet) {
   const ChecksumVerdict verdict = VerifyChecksum(packet);
@@ -63,7 +70,8 @@ void CheckUpdate(absl::Span<const uint8_t> bytes) {
   const auto before = static_cast<uint16_t>(~OnesComplementSum(copy));
   std::swap(copy[0], copy[1]);
   const auto after = static_cast<uint16_t>(~OnesComplementSum(copy));
-  const uint16_t updated = UpdateChecksum(before, ReadWire<be16>(&bytes[0]).value(), ReadWire<be16>(&copy[0]).value());
+  const uint16_t updated =
+      UpdateChecksum(before, ReadWire<be16>(&bytes[0]).value(), ReadWire<be16>(&copy[0]).value());
   Require(updated == after || (updated ^ after) == 0xffff);
 }
 
@@ -81,8 +89,10 @@ void CheckFragments(const Ipv4Packet& packet, size_t mtu) {
   const FragmentVerdict verdict = FragmentIpv4(packet, mtu, [&](absl::Span<const uint8_t> bytes) {
     const auto part = ParseIpv4Packet(bytes);
     Require(more && part.has_value() && bytes.size() <= mtu && part->bytes.size() == bytes.size());
-    Require(part->fragment.offset == packet.fragment.offset + together.size() && part->fragment.id == packet.fragment.id);
-    Require(part->source == packet.source && part->destination == packet.destination && part->protocol == packet.protocol);
+    Require(part->fragment.offset == packet.fragment.offset + together.size() &&
+            part->fragment.id == packet.fragment.id);
+    Require(part->source == packet.source && part->destination == packet.destination &&
+            part->protocol == packet.protocol);
     CheckOptions(*part, packet);
     together.insert(together.end(), part->payload.begin(), part->payload.end());
     more = part->fragment.more;
@@ -92,17 +102,21 @@ void CheckFragments(const Ipv4Packet& packet, size_t mtu) {
   Require((verdict == FragmentVerdict::kDone) == (parts > 0));
   Require(!fits || (parts == 1 && verdict == FragmentVerdict::kDone));
   Require(fits || (verdict == FragmentVerdict::kDontFragment) == packet.dont_fragment);
-  if (parts > 0) Require(absl::MakeConstSpan(together) == packet.payload && more == packet.fragment.more);
+  if (parts > 0)
+    Require(absl::MakeConstSpan(together) == packet.payload && more == packet.fragment.more);
 }
 
-// An error is a packet to the sender, with right checksums and a permitted size, that ends with the start of the original
-// packet.
+// An error is a packet to the sender, with right checksums and a permitted size, that ends with the
+// start of the original packet.
 template <typename Packet>
-void CheckError(absl::Span<const uint8_t> error, const Packet& about, size_t headers, size_t limit) {
+void CheckError(absl::Span<const uint8_t> error, const Packet& about, size_t headers,
+                size_t limit) {
   if (error.empty()) return;
   const auto packet = ParseAs(error, about);
-  Require(packet.has_value() && packet->bytes.size() == error.size() && VerifyChecksum(*packet) == ChecksumVerdict::kRight);
-  Require(error.size() <= limit && packet->destination == about.source && packet->fragment.IsWhole());
+  Require(packet.has_value() && packet->bytes.size() == error.size() &&
+          VerifyChecksum(*packet) == ChecksumVerdict::kRight);
+  Require(error.size() <= limit && packet->destination == about.source &&
+          packet->fragment.IsWhole());
   const auto original = error.subspan(headers);
   Require(original == about.bytes.first(original.size()));
   Require(original.size() == about.bytes.size() || error.size() == limit);
@@ -144,7 +158,9 @@ void CheckErrors(const Ipv6Packet& packet, size_t mtu) {
 }
 
 void CheckGroupIn(Ipv4Addr group) { Require(group.IsMulticast()); }
-void CheckGroupIn(const Ipv6Addr& group) { Require(group.IsMulticast() && (group.bytes()[1] & 0xf) >= 2); }
+void CheckGroupIn(const Ipv6Addr& group) {
+  Require(group.IsMulticast() && (group.bytes()[1] & 0xf) >= 2);
+}
 
 template <typename Packet, typename Message>
 void CheckGroups(const Packet& packet, Message* message) {
@@ -176,11 +192,15 @@ void CheckDhcp(absl::Span<const uint8_t> payload) {
   });
   const auto written = writer.Finish();
   const auto read = DhcpMessage::Parse(written);
-  Require(read.has_value() && read->fields() == message->fields() && read->type() == message->type());
-  read->ForEachOption([&](DhcpOption option, absl::Span<const uint8_t> value) { again.emplace_back(option, Copy(value)); });
+  Require(read.has_value() && read->fields() == message->fields() &&
+          read->type() == message->type());
+  read->ForEachOption([&](DhcpOption option, absl::Span<const uint8_t> value) {
+    again.emplace_back(option, Copy(value));
+  });
   Require(options == again);
   for (const auto& [option, value] : options) {
-    Require(read->FindOption(option) == message->FindOption(option) && read->FindOption(option)->size() >= value.size());
+    Require(read->FindOption(option) == message->FindOption(option) &&
+            read->FindOption(option)->size() >= value.size());
     Require(read->FindNumber(option) == message->FindNumber(option));
     Require(read->FindAddresses(option) == message->FindAddresses(option));
     Require(read->FindAddress(option).has_value() != read->FindAddresses(option).empty());
@@ -190,7 +210,8 @@ void CheckDhcp(absl::Span<const uint8_t> payload) {
 // A writer stays within its buffer and reports a lack of room.
 void CheckWriter(absl::Span<const uint8_t> value) {
   Bytes out(240 + value.size() % 512), more(1 << 17);
-  DhcpWriter small(IpoibDhcpRequest(1, Ipv4Addr()), absl::MakeSpan(out)), large(DhcpFields(), absl::MakeSpan(more));
+  DhcpWriter small(IpoibDhcpRequest(1, Ipv4Addr()), absl::MakeSpan(out)),
+      large(DhcpFields(), absl::MakeSpan(more));
   for (DhcpWriter* writer : {&small, &large}) {
     writer->Add(DhcpMessageType::kDiscover);
     writer->Add(DhcpOption::kClientIdentifier, DhcpClientIdentifier(1, DuidOf(Guid(value.size()))));
@@ -203,7 +224,8 @@ void CheckWriter(absl::Span<const uint8_t> value) {
   Require(message.has_value() && message->FindOption(DhcpOption::kVendorClass) == Copy(value));
 }
 
-// Setting the broadcast flag changes nothing else, and a right checksum stays right, a wrong one wrong.
+// Setting the broadcast flag changes nothing else, and a right checksum stays right, a wrong one
+// wrong.
 void CheckAskForBroadcast(const Ipv4Packet& packet) {
   Bytes copy = Copy(packet.bytes);
   if (!AskForBroadcast(absl::MakeSpan(copy))) return Require(copy == Copy(packet.bytes));
@@ -216,7 +238,8 @@ void CheckUdp(const Ipv4Packet& packet) {
   const auto datagram = ParseUdp(packet);
   if (!datagram.has_value()) return;
   Require(IsWithin(datagram->payload, packet.payload));
-  const Udp4Headers headers{packet.source, packet.destination, datagram->source_port, datagram->destination_port};
+  const Udp4Headers headers{packet.source, packet.destination, datagram->source_port,
+                            datagram->destination_port};
   Bytes out(kUdp4HeadersSize + datagram->payload.size());
   Require(BuildUdp4(headers, datagram->payload, absl::MakeSpan(out).first(out.size() - 1)).empty());
   const auto built = ParseIpv4Packet(BuildUdp4(headers, datagram->payload, absl::MakeSpan(out)));
@@ -233,8 +256,10 @@ void CheckIpv4(absl::Span<const uint8_t> bytes, size_t number) {
   Require(packet->header().size() == 20 + packet->options.size());
   CheckSums(*packet);
   const ChecksumVerdict given_sum = VerifyChecksum(*packet, OnesComplementSum(packet->bytes));
-  Require(given_sum == VerifyChecksum(*packet) || (given_sum == ChecksumVerdict::kUnknown && packet->protocol <= 2));
-  for (const size_t mtu : {number % 100, 68 + number, packet->bytes.size() - 1, packet->bytes.size()}) {
+  Require(given_sum == VerifyChecksum(*packet) ||
+          (given_sum == ChecksumVerdict::kUnknown && packet->protocol <= 2));
+  for (const size_t mtu :
+       {number % 100, 68 + number, packet->bytes.size() - 1, packet->bytes.size()}) {
     CheckFragments(*packet, mtu);
     CheckErrors(*packet, mtu);
   }
@@ -244,13 +269,15 @@ void CheckIpv4(absl::Span<const uint8_t> bytes, size_t number) {
   CheckGroups(*packet, &message);
 }
 
-// A packet that can be joined is one that a host accepts, if its checksum is right. It continues a run of its own only at the
-// next sequence number, and the joined packet has both payloads.
+// A packet that can be joined is one that a host accepts, if its checksum is right. It continues a
+// run of its own only at the next sequence number, and the joined packet has both payloads.
 void CheckSegment(absl::Span<const uint8_t> bytes) {
   const auto segment = SegmentRun::Parse(bytes);
   if (!segment.has_value()) return;
-  Require(segment->l4 < segment->payload && segment->payload < segment->end && segment->end <= bytes.size());
-  const auto verdict = segment->ipv6 ? VerifyChecksum(*ParseIpv6Packet(bytes)) : VerifyChecksum(*ParseIpv4Packet(bytes));
+  Require(segment->l4 < segment->payload && segment->payload < segment->end &&
+          segment->end <= bytes.size());
+  const auto verdict = segment->ipv6 ? VerifyChecksum(*ParseIpv6Packet(bytes))
+                                     : VerifyChecksum(*ParseIpv4Packet(bytes));
   Require(SegmentRun::HasRightChecksum(bytes, *segment) == (verdict == ChecksumVerdict::kRight));
   SegmentRun run;
   run.Begin(bytes, *segment);
@@ -269,14 +296,16 @@ void CheckSegment(absl::Span<const uint8_t> bytes) {
     joined.insert(joined.end(), part.begin() + segment->payload, part.begin() + segment->end);
   Require(joined.size() == run.size() && WriteChecksum(absl::MakeSpan(joined)));
   const auto whole = SegmentRun::Parse(joined);
-  Require(whole.has_value() && whole->end == joined.size() && SegmentRun::HasRightChecksum(joined, *whole));
+  Require(whole.has_value() && whole->end == joined.size() &&
+          SegmentRun::HasRightChecksum(joined, *whole));
 }
 
 void CheckIpv6(absl::Span<const uint8_t> bytes, size_t number) {
   const auto packet = ParseIpv6Packet(bytes);
   if (!packet.has_value()) return;
   Require(IsWithin(packet->bytes, bytes) && IsWithin(packet->payload, packet->bytes));
-  Require(IsWithin(packet->hop_by_hop, packet->bytes) && packet->bytes.size() - packet->payload.size() >= 40);
+  Require(IsWithin(packet->hop_by_hop, packet->bytes) &&
+          packet->bytes.size() - packet->payload.size() >= 40);
   CheckSums(*packet);
   for (const size_t mtu : {number % 100, 1280 + number}) CheckErrors(*packet, mtu);
   MldMessage message;

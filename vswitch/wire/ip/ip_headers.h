@@ -68,6 +68,7 @@ inline constexpr uint8_t kProtocolRouting = 43;
 inline constexpr uint8_t kProtocolFragment = 44;
 inline constexpr uint8_t kProtocolIcmpv6 = 58;
 inline constexpr uint8_t kProtocolDestinationOptions = 60;
+inline constexpr uint8_t kProtocolSctp = 132;
 inline constexpr size_t kUdpHeaderSize = 8;
 inline constexpr size_t kUdpLengthOffset = 4;
 inline constexpr size_t kMaxIpPacket = 0xffff;  // for both versions: IPv6 without jumbograms
@@ -76,10 +77,13 @@ inline constexpr uint16_t kIpv4DontFragment = 0x4000;
 inline constexpr uint16_t kIpv4MoreFragments = 0x2000;
 inline constexpr uint16_t kIpv4OffsetMask = 0x1fff;  // in units of 8 bytes
 inline constexpr uint16_t kIpv4MoreFragmentsOrOffset = 0x3fff;
-inline constexpr int kMaxIpv6Extensions = 8;  // extension headers that are read; the rest is unknown
+// Extension headers that are read; the rest is unknown.
+inline constexpr int kMaxIpv6Extensions = 8;
 
-// Headers without options; `total` and `payload` are lengths in bytes. The IPv4 checksum is left to WriteIpv4Checksum.
-inline Ipv4Wire MakeIpv4Header(uint8_t protocol, uint8_t ttl, Ipv4Addr source, Ipv4Addr destination, size_t total) {
+// Headers without options; `total` and `payload` are lengths in bytes. The IPv4 checksum is left to
+// WriteIpv4Checksum.
+inline Ipv4Wire MakeIpv4Header(uint8_t protocol, uint8_t ttl, Ipv4Addr source, Ipv4Addr destination,
+                               size_t total) {
   Ipv4Wire header;
   header.version_ihl = 4 << 4 | sizeof(header) / 4;
   header.total_length = static_cast<uint16_t>(total);
@@ -89,8 +93,8 @@ inline Ipv4Wire MakeIpv4Header(uint8_t protocol, uint8_t ttl, Ipv4Addr source, I
   header.destination = destination.value();
   return header;
 }
-inline Ipv6Wire MakeIpv6Header(uint8_t next_header, uint8_t hop_limit, const Ipv6Addr& source, const Ipv6Addr& destination,
-                               size_t payload) {
+inline Ipv6Wire MakeIpv6Header(uint8_t next_header, uint8_t hop_limit, const Ipv6Addr& source,
+                               const Ipv6Addr& destination, size_t payload) {
   Ipv6Wire header;
   header.version_class_flow = 6u << 28;
   header.payload_length = static_cast<uint16_t>(payload);

@@ -12,8 +12,8 @@ constexpr uint16_t kIpv6MoreFragments = 1;
 constexpr uint16_t kIpv6OffsetMask = 0xfff8;  // in bytes, unshifted
 constexpr uint8_t kOptionRouterAlert = 5;     // RFC 2711 §2.1
 
-// True if a fragment with `size` bytes of data is possible; `before` is the size of the headers that the datagram's length
-// also counts.
+// True if a fragment with `size` bytes of data is possible; `before` is the size of the headers
+// that the datagram's length also counts.
 bool IsPossible(const IpFragment& fragment, size_t size, size_t before) {
   if (fragment.more && size % kFragmentUnit != 0) return false;
   return before + fragment.offset + size <= kMaxDatagram;
@@ -21,7 +21,8 @@ bool IsPossible(const IpFragment& fragment, size_t size, size_t before) {
 
 IpFragment FragmentOf(const Ipv4Wire& header) {
   const uint16_t field = header.fragment.value();
-  return {header.id.value(), kFragmentUnit * (field & kIpv4OffsetMask), (field & kIpv4MoreFragments) != 0};
+  return {header.id.value(), kFragmentUnit * (field & kIpv4OffsetMask),
+          (field & kIpv4MoreFragments) != 0};
 }
 
 void ReadIpv4Fields(const Ipv4Wire& header, Ipv4Packet* packet) {
@@ -40,18 +41,24 @@ void ReadIpv6Fields(const Ipv6Wire& header, Ipv6Packet* packet) {
   packet->protocol = header.next_header;
 }
 
-bool IsReadHere(uint8_t protocol) { return protocol == kProtocolFragment || IsIpv6Extension(protocol); }
+bool IsReadHere(uint8_t protocol) {
+  return protocol == kProtocolFragment || IsIpv6Extension(protocol);
+}
 
 // These remove the header at the start of packet->payload. False if it is malformed.
 bool TakeFragmentHeader(Ipv6Packet* packet) {
-  if (packet->has_fragment_header || packet->payload.size() < sizeof(Ipv6FragmentWire)) return false;
+  if (packet->has_fragment_header || packet->payload.size() < sizeof(Ipv6FragmentWire))
+    return false;
   const auto header = ReadWire<Ipv6FragmentWire>(packet->payload.data());
   const uint16_t field = header.offset.value();
-  packet->fragment = {header.id.value(), size_t{field} & kIpv6OffsetMask, (field & kIpv6MoreFragments) != 0};
+  packet->fragment = {header.id.value(), size_t{field} & kIpv6OffsetMask,
+                      (field & kIpv6MoreFragments) != 0};
   packet->has_fragment_header = true;
   packet->protocol = header.next_header;
-  // RFC 8200 §4.5: the limit applies to the payload length of the reassembled datagram, without fragment headers.
-  const auto before = static_cast<size_t>(packet->payload.data() - packet->bytes.data()) - sizeof(Ipv6Wire);
+  // RFC 8200 §4.5: the limit applies to the payload length of the reassembled datagram, without
+  // fragment headers.
+  const auto before =
+      static_cast<size_t>(packet->payload.data() - packet->bytes.data()) - sizeof(Ipv6Wire);
   packet->payload.remove_prefix(sizeof(header));
   return IsPossible(packet->fragment, packet->payload.size(), before);
 }
@@ -74,7 +81,9 @@ bool TakeHeader(Ipv6Packet* packet) {
   return packet->protocol == kProtocolFragment ? TakeFragmentHeader(packet) : TakeExtension(packet);
 }
 
-bool HasHeaderToTake(const Ipv6Packet& packet) { return packet.fragment.IsFirst() && IsReadHere(packet.protocol); }
+bool HasHeaderToTake(const Ipv6Packet& packet) {
+  return packet.fragment.IsFirst() && IsReadHere(packet.protocol);
+}
 
 }  // namespace
 
@@ -83,7 +92,8 @@ absl::optional<Ipv4Packet> ParseIpv4Packet(absl::Span<const uint8_t> bytes) noex
   const auto header = ReadWire<Ipv4Wire>(bytes.data());
   const size_t header_size = size_t{4} * (header.version_ihl & 0xf);
   const size_t size = header.total_length.value();
-  if (header_size < sizeof(Ipv4Wire) || size < header_size || size > bytes.size()) return absl::nullopt;
+  if (header_size < sizeof(Ipv4Wire) || size < header_size || size > bytes.size())
+    return absl::nullopt;
   if (OnesComplementSum(bytes.first(header_size)) != kRightSum) return absl::nullopt;
   Ipv4Packet packet;
   ReadIpv4Fields(header, &packet);

@@ -24,14 +24,86 @@ TEST(Ipv4PacketTest, GoldenPackets) {
     IpFragment fragment;
     size_t options, payload;
   } kRows[] = {
-      {"UDP", WithCount(kLinuxUdp4, 600), "10.1.0.1", "10.2.0.2", 64, 17, false, {0x1234, 0, false}, 0, 608},
-      {"a ping", PacketOf(kLinuxPing), "10.0.0.1", "10.0.0.2", 64, 1, true, {0xeefd, 0, false}, 0, 64},
-      {"not to be cut", WithCount(kLinuxDontFragment4, 600), "10.1.0.1", "10.2.0.2", 64, 17, true, {0x1238, 0, false}, 0, 608},
-      {"options", WithCount(kLinuxOptions4, 600), "10.1.0.1", "10.2.0.2", 64, 17, false, {0x1235, 0, false}, 12, 608},
-      {"a report", FromHex(kLinuxIgmp3Join), "10.1.0.1", "224.0.0.22", 1, 2, true, {0, 0, false}, 4, 16},
-      {"first part", WithCount(kLinuxUdp4First, 272), "10.1.0.1", "10.2.0.2", 63, 17, false, {0x1234, 0, true}, 0, 280},
-      {"later part", WithCount(kLinuxUdp4Second, 280), "10.1.0.1", "10.2.0.2", 63, 17, false, {0x1234, 280, true}, 0, 280},
-      {"last part", WithCount(kLinuxUdp4Last, 48), "10.1.0.1", "10.2.0.2", 63, 17, false, {0x1234, 560, false}, 0, 48},
+      {"UDP",
+       WithCount(kLinuxUdp4, 600),
+       "10.1.0.1",
+       "10.2.0.2",
+       64,
+       17,
+       false,
+       {0x1234, 0, false},
+       0,
+       608},
+      {"a ping",
+       PacketOf(kLinuxPing),
+       "10.0.0.1",
+       "10.0.0.2",
+       64,
+       1,
+       true,
+       {0xeefd, 0, false},
+       0,
+       64},
+      {"not to be cut",
+       WithCount(kLinuxDontFragment4, 600),
+       "10.1.0.1",
+       "10.2.0.2",
+       64,
+       17,
+       true,
+       {0x1238, 0, false},
+       0,
+       608},
+      {"options",
+       WithCount(kLinuxOptions4, 600),
+       "10.1.0.1",
+       "10.2.0.2",
+       64,
+       17,
+       false,
+       {0x1235, 0, false},
+       12,
+       608},
+      {"a report",
+       FromHex(kLinuxIgmp3Join),
+       "10.1.0.1",
+       "224.0.0.22",
+       1,
+       2,
+       true,
+       {0, 0, false},
+       4,
+       16},
+      {"first part",
+       WithCount(kLinuxUdp4First, 272),
+       "10.1.0.1",
+       "10.2.0.2",
+       63,
+       17,
+       false,
+       {0x1234, 0, true},
+       0,
+       280},
+      {"later part",
+       WithCount(kLinuxUdp4Second, 280),
+       "10.1.0.1",
+       "10.2.0.2",
+       63,
+       17,
+       false,
+       {0x1234, 280, true},
+       0,
+       280},
+      {"last part",
+       WithCount(kLinuxUdp4Last, 48),
+       "10.1.0.1",
+       "10.2.0.2",
+       63,
+       17,
+       false,
+       {0x1234, 560, false},
+       0,
+       48},
   };
   for (const auto& row : kRows) {
     const auto packet = ParseIpv4Packet(row.bytes);
@@ -42,9 +114,11 @@ TEST(Ipv4PacketTest, GoldenPackets) {
     EXPECT_EQ(packet->protocol, row.protocol) << row.description;
     EXPECT_EQ(packet->dont_fragment, row.dont_fragment) << row.description;
     EXPECT_EQ(packet->fragment, row.fragment) << row.description;
-    EXPECT_EQ(packet->options, absl::MakeConstSpan(row.bytes).subspan(20, row.options)) << row.description;
+    EXPECT_EQ(packet->options, absl::MakeConstSpan(row.bytes).subspan(20, row.options))
+        << row.description;
     EXPECT_EQ(packet->payload, absl::MakeConstSpan(row.bytes).last(row.payload)) << row.description;
-    EXPECT_EQ(packet->header(), absl::MakeConstSpan(row.bytes).first(20 + row.options)) << row.description;
+    EXPECT_EQ(packet->header(), absl::MakeConstSpan(row.bytes).first(20 + row.options))
+        << row.description;
     EXPECT_EQ(packet->bytes, absl::MakeConstSpan(row.bytes)) << row.description;
   }
 }
@@ -53,7 +127,9 @@ Bytes Changed(Bytes packet, size_t at, uint8_t value) {
   packet[at] = value;
   const size_t size = packet.size();
   WriteWire(be16(), &packet[10]);
-  WriteWire(be16(PlainChecksum(absl::MakeConstSpan(packet).first(std::min(size, size_t{4} * (packet[0] & 0xf))))), &packet[10]);
+  WriteWire(be16(PlainChecksum(
+                absl::MakeConstSpan(packet).first(std::min(size, size_t{4} * (packet[0] & 0xf))))),
+            &packet[10]);
   return packet;
 }
 
@@ -92,7 +168,8 @@ TEST(Ipv4PacketTest, Limits) {
       {"the last part that fits", Part(0x1ffc, 65535 - 20 - 65504), true},
       {"a byte beyond it", Part(0x1ffc, 65536 - 20 - 65504), false},
   };
-  for (const auto& row : kRows) EXPECT_EQ(ParseIpv4Packet(row.bytes).has_value(), row.good) << row.description;
+  for (const auto& row : kRows)
+    EXPECT_EQ(ParseIpv4Packet(row.bytes).has_value(), row.good) << row.description;
 }
 
 TEST(Ipv4PacketTest, DoesNotTakePaddingForPayload) {
@@ -107,7 +184,9 @@ TEST(Ipv4PacketTest, DoesNotTakePaddingForPayload) {
 TEST(Ipv4PacketTest, RefusesATruncatedPacket) {
   const Bytes whole = WithCount(kLinuxOptions4, 20);
   for (size_t size = 0; size < whole.size(); ++size) {
-    EXPECT_FALSE(ParseIpv4Packet(Bytes(whole.begin(), whole.begin() + static_cast<long>(size))).has_value()) << size;
+    EXPECT_FALSE(
+        ParseIpv4Packet(Bytes(whole.begin(), whole.begin() + static_cast<long>(size))).has_value())
+        << size;
   }
 }
 
@@ -123,7 +202,15 @@ TEST(Ipv6PacketTest, GoldenPackets) {
   } kRows[] = {
       {"UDP", WithCount(kLinuxUdp6, 1400), "fd01::1", "fd02::2", 64, 17, {}, 0, 1408},
       {"a report", FromHex(kLinuxMld2Join), "fe80::5eff:fe10:1", "ff02::16", 1, 58, {}, 6, 28},
-      {"a fragment", FromHex(kLinuxFragment6Last), "fd01::1", "fd01::254", 64, 58, {0xdccf4647, 1232, false}, 0, 76},
+      {"a fragment",
+       FromHex(kLinuxFragment6Last),
+       "fd01::1",
+       "fd01::254",
+       64,
+       58,
+       {0xdccf4647, 1232, false},
+       0,
+       76},
   };
   for (const auto& row : kRows) {
     const auto packet = ParseIpv6Packet(row.bytes);
@@ -134,7 +221,8 @@ TEST(Ipv6PacketTest, GoldenPackets) {
     EXPECT_EQ(packet->protocol, row.protocol) << row.description;
     EXPECT_EQ(packet->fragment, row.fragment) << row.description;
     EXPECT_EQ(packet->has_fragment_header, !row.fragment.IsWhole()) << row.description;
-    EXPECT_EQ(packet->hop_by_hop, absl::MakeConstSpan(row.bytes).subspan(42, row.hop_by_hop)) << row.description;
+    EXPECT_EQ(packet->hop_by_hop, absl::MakeConstSpan(row.bytes).subspan(42, row.hop_by_hop))
+        << row.description;
     EXPECT_EQ(packet->payload, absl::MakeConstSpan(row.bytes).last(row.payload)) << row.description;
     EXPECT_EQ(packet->bytes, absl::MakeConstSpan(row.bytes)) << row.description;
     EXPECT_TRUE(packet->checksum_covers_addresses && packet->reached_payload) << row.description;
@@ -144,7 +232,8 @@ TEST(Ipv6PacketTest, GoldenPackets) {
 // `count` destination options headers, followed by `next`.
 std::string Headers(int count, uint8_t next) {
   std::string headers;
-  for (int i = 0; i < count; ++i) headers += i == count - 1 ? ToHex(Bytes{next, 0}) + "010400000000" : "3c00010400000000";
+  for (int i = 0; i < count; ++i)
+    headers += i == count - 1 ? ToHex(Bytes{next, 0}) + "010400000000" : "3c00010400000000";
   return headers;
 }
 
@@ -162,18 +251,67 @@ TEST(Ipv6PacketTest, ExtensionHeaders) {
       {"no next header", 59, "", true, 59, true, true, {}},
       {"authentication, which is not read over", 51, "", true, 51, true, true, {}},
       {"hop-by-hop options", 0, "1100010400000000", true, 17, true, true, {}},
-      {"hop-by-hop options behind others", 60, "0000010400000000 1100010400000000", false, 0, true, true, {}},
-      {"hop-by-hop options twice", 0, "0000010400000000 1100010400000000", false, 0, true, true, {}},
-      {"destination options of two units", 60, "1101010c000000000000000000000000", true, 17, true, true, {}},
-      {"a home address", 60, "1102 c910 20010db8000000000000000000000001 0102 0000", true, 17, false, true, {}},
+      {"hop-by-hop options behind others",
+       60,
+       "0000010400000000 1100010400000000",
+       false,
+       0,
+       true,
+       true,
+       {}},
+      {"hop-by-hop options twice",
+       0,
+       "0000010400000000 1100010400000000",
+       false,
+       0,
+       true,
+       true,
+       {}},
+      {"destination options of two units",
+       60,
+       "1101010c000000000000000000000000",
+       true,
+       17,
+       true,
+       true,
+       {}},
+      {"a home address",
+       60,
+       "1102 c910 20010db8000000000000000000000001 0102 0000",
+       true,
+       17,
+       false,
+       true,
+       {}},
       {"options that cannot be read", 60, "11000505 00000000", true, 17, false, true, {}},
       {"nothing left to route", 43, "1100000000000000", true, 17, true, true, {}},
       {"segments left to route", 43, "1100000100000000", true, 17, false, true, {}},
-      {"a whole packet with fragment header", 44, "1100000000000007", true, 17, true, true, {7, 0, false}},
+      {"a whole packet with fragment header",
+       44,
+       "1100000000000007",
+       true,
+       17,
+       true,
+       true,
+       {7, 0, false}},
       {"a first part", 44, "1100000100000007", true, 17, true, true, {7, 0, true}},
       {"a later part", 44, "1100000900000007", true, 17, true, true, {7, 8, true}},
-      {"a later part whose other headers are not there", 44, "3c00000900000007", true, 60, true, true, {7, 8, true}},
-      {"the reserved bits of a fragment header", 44, "11ff000600000007", true, 17, true, true, {7, 0, false}},
+      {"a later part whose other headers are not there",
+       44,
+       "3c00000900000007",
+       true,
+       60,
+       true,
+       true,
+       {7, 8, true}},
+      {"the reserved bits of a fragment header",
+       44,
+       "11ff000600000007",
+       true,
+       17,
+       true,
+       true,
+       {7, 0, false}},
       {"two fragment headers", 44, "2c00000000000007 1100000000000007", false, 0, true, true, {}},
       {"an end beyond the largest datagram", 44, "1100fff800000007", false, 0, true, true, {}},
       {"eight headers", 60, Headers(8, 17), true, 17, true, true, {}},
@@ -214,13 +352,15 @@ TEST(Ipv6PacketTest, Limits) {
       {"a jumbogram", jumbo, false},
       {"a fragment header that is cut", Ipv6Of(44, Bytes(7)), false},
       {"an extension header that is cut", Ipv6Of(60, Bytes(7)), false},
-      {"a part that is no whole units, with others to follow", Ipv6Of(44, Bytes(17), "1100000100000007"), false},
+      {"a part that is no whole units, with others to follow",
+       Ipv6Of(44, Bytes(17), "1100000100000007"), false},
       {"the last part, which need not be", Ipv6Of(44, Bytes(17), "1100000800000007"), true},
       {"the last part that fits", Ipv6Of(44, Bytes(7), "1100fff800000007"), true},
       {"a byte beyond it", Ipv6Of(44, Bytes(8), "1100fff800000007"), false},
       {"headers before it count", Ipv6Of(60, Bytes(7), "2c00010400000000 1100fff800000007"), false},
   };
-  for (const auto& row : kRows) EXPECT_EQ(ParseIpv6Packet(row.bytes).has_value(), row.good) << row.description;
+  for (const auto& row : kRows)
+    EXPECT_EQ(ParseIpv6Packet(row.bytes).has_value(), row.good) << row.description;
   Bytes padded = whole;
   padded.resize(100, 0xee);
   EXPECT_EQ(ParseIpv6Packet(padded)->bytes.size(), whole.size());

@@ -37,7 +37,9 @@ absl::StatusOr<IpoibAddress> IpoibAddress::Parse(absl::string_view text) {
   std::array<uint8_t, kSize> bytes;
   if (!ParseHexBytes(text, absl::MakeSpan(bytes))) {
     return absl::InvalidArgumentError(
-        absl::StrCat("\"", text, "\" is not an IPoIB address; write twenty groups of hex digits, as in 00:00:00:48:fe:80:..."));
+        absl::StrCat("\"", text,
+                     "\" is not an IPoIB address; write twenty groups of hex digits, as in "
+                     "00:00:00:48:fe:80:..."));
   }
   return FromWire(bytes.data());
 }
@@ -46,7 +48,8 @@ std::string IpoibAddress::ToString() const {
   std::array<uint8_t, kSize> bytes;
   ToWire(bytes.data());
   std::string text;
-  for (uint8_t byte : bytes) absl::StrAppend(&text, text.empty() ? "" : ":", absl::Hex(byte, absl::kZeroPad2));
+  for (uint8_t byte : bytes)
+    absl::StrAppend(&text, text.empty() ? "" : ":", absl::Hex(byte, absl::kZeroPad2));
   return text;
 }
 

@@ -22,12 +22,14 @@ TEST(IpoibAddressTest, ParsesAndPrints) {
       {"as ip prints Linux' own, with the flag of the connected mode",
        "80:00:00:02:fe:80:00:00:00:00:00:00:02:53:49:4d:49:42:01:01",
        "00:00:00:02:fe:80:00:00:00:00:00:00:02:53:49:4d:49:42:01:01"},
-      {"as ip prints the broadcast group's", "00:ff:ff:ff:ff:12:40:1b:ff:ff:00:00:00:00:00:00:ff:ff:ff:ff",
+      {"as ip prints the broadcast group's",
+       "00:ff:ff:ff:ff:12:40:1b:ff:ff:00:00:00:00:00:00:ff:ff:ff:ff",
        "00:ff:ff:ff:ff:12:40:1b:ff:ff:00:00:00:00:00:00:ff:ff:ff:ff"},
       {"single digits, upper case", "0:0:0:2:FE:80:0:0:0:0:0:0:2:53:49:4D:49:42:1:1",
        "00:00:00:02:fe:80:00:00:00:00:00:00:02:53:49:4d:49:42:01:01"},
       {"nineteen groups", "00:00:02:fe:80:00:00:00:00:00:00:02:53:49:4d:49:42:01:01", nullptr},
-      {"twenty-one groups", "00:00:00:00:02:fe:80:00:00:00:00:00:00:02:53:49:4d:49:42:01:01", nullptr},
+      {"twenty-one groups", "00:00:00:00:02:fe:80:00:00:00:00:00:00:02:53:49:4d:49:42:01:01",
+       nullptr},
       {"three digits", "000:00:00:02:fe:80:00:00:00:00:00:00:02:53:49:4d:49:42:01:01", nullptr},
       {"no digits", "00:00:00:02:fe:80:00:00:00:00:00:00:02:53:49:4d:49:42:01:", nullptr},
       {"a sign", "00:00:00:-2:fe:80:00:00:00:00:00:00:02:53:49:4d:49:42:01:01", nullptr},
@@ -44,7 +46,10 @@ TEST(IpoibAddressTest, ParsesAndPrints) {
       EXPECT_EQ(parsed->ToString(), row.printed) << row.description;
       EXPECT_EQ(*IpoibAddress::Parse(parsed->ToString()), *parsed) << row.description;
     } else {
-      EXPECT_EQ(parsed.status().message().find(absl::StrCat("\"", row.text, "\" is not an IPoIB address")), 0u) << row.text;
+      EXPECT_EQ(parsed.status().message().find(
+                    absl::StrCat("\"", row.text, "\" is not an IPoIB address")),
+                0u)
+          << row.text;
     }
   }
 }
@@ -59,7 +64,8 @@ TEST(IpoibAddressTest, Wire) {
   std::array<uint8_t, IpoibAddress::kSize> out;
   out.fill(0xee);
   address.ToWire(out.data());
-  EXPECT_EQ(ToHex(out), ToHex(FromHex("00 123456 fe80000000000000 0253494d49420101"))) << "flags are not sent on";
+  EXPECT_EQ(ToHex(out), ToHex(FromHex("00 123456 fe80000000000000 0253494d49420101")))
+      << "flags are not sent on";
 }
 
 TEST(IpoibAddressTest, IgnoresTheReservedByte) {
@@ -83,7 +89,8 @@ TEST(IpoibAddressTest, Kinds) {
 
 TEST(IpoibAddressTest, Hash) {
   EXPECT_TRUE(absl::VerifyTypeImplementsAbslHashCorrectly(
-      {IpoibAddress(), IpoibAddress(Qpn(2), Gid()), IpoibAddress(Qpn(2), TestGid()), IpoibAddress(Qpn(3), TestGid())}));
+      {IpoibAddress(), IpoibAddress(Qpn(2), Gid()), IpoibAddress(Qpn(2), TestGid()),
+       IpoibAddress(Qpn(3), TestGid())}));
 }
 
 // RFC 4391 §8.
@@ -98,7 +105,8 @@ TEST(InterfaceIdTest, HasTheUniversalBit) {
       {"as Linux shows it for simib", "0253:494d:4942:0001", "fe80::253:494d:4942:1"},
   };
   for (const auto& row : kRows) {
-    EXPECT_EQ(Ipv6Addr::LinkLocal(ToInterfaceId(*Guid::Parse(row.guid))).ToString(), row.link_local) << row.description;
+    EXPECT_EQ(Ipv6Addr::LinkLocal(ToInterfaceId(*Guid::Parse(row.guid))).ToString(), row.link_local)
+        << row.description;
   }
 }
 

@@ -22,7 +22,8 @@ struct Icmpv6Wire {
 };
 static_assert(sizeof(Icmpv6Wire) == 4);
 
-// Whole options with a link-layer address (RFC 4861 §4.6.1). On IPoIB two zero bytes precede the address (RFC 4391 §9.3).
+// Whole options with a link-layer address (RFC 4861 §4.6.1). On IPoIB two zero bytes precede the
+// address (RFC 4391 §9.3).
 struct EthernetOptionWire {
   uint8_t type = 0;
   uint8_t length = 0;
@@ -66,12 +67,14 @@ size_t FixedSize(uint8_t type) {
   return 0;
 }
 
-bool HasTarget(NdType type) { return type != NdType::kRouterSolicitation && type != NdType::kRouterAdvertisement; }
+bool HasTarget(NdType type) {
+  return type != NdType::kRouterSolicitation && type != NdType::kRouterAdvertisement;
+}
 constexpr size_t kFlagsOffset = 4;
 constexpr size_t kTargetOffset = 8;
 
-// Size of the extension header at the start of `rest`, or 0 if `protocol` is not an extension header whose content can be
-// found.
+// Size of the extension header at the start of `rest`, or 0 if `protocol` is not an extension
+// header whose content can be found.
 size_t ExtensionSize(uint8_t protocol, absl::Span<const uint8_t> rest) {
   if (IsIpv6Extension(protocol)) return Ipv6ExtensionSize(rest);
   if (protocol != kProtocolFragment || rest.size() < sizeof(Ipv6FragmentWire)) return 0;
@@ -83,8 +86,9 @@ bool IsNeighborDiscovery(uint8_t protocol, absl::Span<const uint8_t> message) {
   return protocol == kProtocolIcmpv6 && !message.empty() && FixedSize(message[0]) != 0;
 }
 
-// True if neighbour discovery follows extension headers, or if there are more of these than are read. `rest` may be longer
-// than the IPv6 payload length, so that a wrong length cannot hide a message either.
+// True if neighbour discovery follows extension headers, or if there are more of these than are
+// read. `rest` may be longer than the IPv6 payload length, so that a wrong length cannot hide a
+// message either.
 bool HidesNeighborDiscovery(uint8_t protocol, absl::Span<const uint8_t> rest) {
   for (int i = 0; i <= kMaxIpv6Extensions; ++i) {
     const size_t size = ExtensionSize(protocol, rest);
@@ -98,14 +102,17 @@ bool HidesNeighborDiscovery(uint8_t protocol, absl::Span<const uint8_t> rest) {
 // RFC 4443 §2.3. `packet` starts with the IPv6 header, behind which `message` follows.
 bool HasRightChecksum(absl::Span<const uint8_t> packet, absl::Span<const uint8_t> message) {
   const auto addresses = packet.subspan(kIpv6AddressesOffset, kIpv6AddressesSize);
-  return OnesComplementSum(message, PseudoHeaderSum(addresses, kProtocolIcmpv6, message.size())) == kRightSum;
+  return OnesComplementSum(message, PseudoHeaderSum(addresses, kProtocolIcmpv6, message.size())) ==
+         kRightSum;
 }
 
 // Parses `bytes`, a message of a neighbour discovery type in `packet`.
-NdVerdict ParseMessage(absl::Span<const uint8_t> packet, absl::Span<const uint8_t> bytes, NdMessage* message) {
+NdVerdict ParseMessage(absl::Span<const uint8_t> packet, absl::Span<const uint8_t> bytes,
+                       NdMessage* message) {
   const auto header = ReadWire<Ipv6Wire>(packet.data());
   const size_t fixed = FixedSize(bytes[0]);
-  if (header.hop_limit != kHopLimit || bytes.size() < fixed || ReadWire<Icmpv6Wire>(bytes.data()).code != 0) {
+  if (header.hop_limit != kHopLimit || bytes.size() < fixed ||
+      ReadWire<Icmpv6Wire>(bytes.data()).code != 0) {
     return NdVerdict::kBad;
   }
   const absl::optional<NdOptions> options = NdOptions::Parse(bytes.subspan(fixed));
@@ -113,7 +120,8 @@ NdVerdict ParseMessage(absl::Span<const uint8_t> packet, absl::Span<const uint8_
   message->type = static_cast<NdType>(bytes[0]);
   message->source = Ipv6Addr(header.source);
   message->destination = Ipv6Addr(header.destination);
-  message->target = HasTarget(message->type) ? Ipv6Addr::FromWire(&bytes[kTargetOffset]) : Ipv6Addr();
+  message->target =
+      HasTarget(message->type) ? Ipv6Addr::FromWire(&bytes[kTargetOffset]) : Ipv6Addr();
   message->message = bytes;
   message->options = *options;
   return NdVerdict::kGood;
@@ -157,7 +165,9 @@ NdOption NdOptions::Find(NdOptionType type) const {
 
 absl::optional<NdOptions> NdOptions::Parse(absl::Span<const uint8_t> bytes) noexcept {
   for (auto rest = bytes; !rest.empty(); rest.remove_prefix(NdOptionSize(rest))) {
-    if (rest.size() < kNdOptionHeaderSize || NdOptionSize(rest) == 0 || NdOptionSize(rest) > rest.size()) return absl::nullopt;
+    if (rest.size() < kNdOptionHeaderSize || NdOptionSize(rest) == 0 ||
+        NdOptionSize(rest) > rest.size())
+      return absl::nullopt;
   }
   return NdOptions(bytes);
 }
@@ -184,24 +194,28 @@ absl::optional<IpoibAddress> IpoibLinkAddress(const NdOption& option) noexcept {
 }
 
 absl::optional<uint32_t> LinkMtu(const NdOption& option) noexcept {
-  if (option.type != NdOptionType::kMtu || option.bytes.size() != sizeof(MtuOptionWire)) return absl::nullopt;
+  if (option.type != NdOptionType::kMtu || option.bytes.size() != sizeof(MtuOptionWire))
+    return absl::nullopt;
   return ReadWire<MtuOptionWire>(option.bytes.data()).mtu.value();
 }
 
 absl::Span<const uint8_t> Nonce(const NdOption& option) noexcept {
-  return option.type == NdOptionType::kNonce ? option.bytes.subspan(kNdOptionHeaderSize) : absl::Span<const uint8_t>();
+  return option.type == NdOptionType::kNonce ? option.bytes.subspan(kNdOptionHeaderSize)
+                                             : absl::Span<const uint8_t>();
 }
 
 bool WriteLinkAddressOption(NdOptionType type, MacAddr address, absl::Span<uint8_t> out) noexcept {
   return WriteLinkAddress<EthernetOptionWire>(type, address, out);
 }
 
-bool WriteLinkAddressOption(NdOptionType type, const IpoibAddress& address, absl::Span<uint8_t> out) noexcept {
+bool WriteLinkAddressOption(NdOptionType type, const IpoibAddress& address,
+                            absl::Span<uint8_t> out) noexcept {
   return WriteLinkAddress<IpoibOptionWire>(type, address, out);
 }
 
-void StartNeighborMessage(NdType type, uint8_t flags, const Ipv6Addr& source, const Ipv6Addr& destination,
-                          const Ipv6Addr& target, std::vector<uint8_t>* packet) {
+void StartNeighborMessage(NdType type, uint8_t flags, const Ipv6Addr& source,
+                          const Ipv6Addr& destination, const Ipv6Addr& target,
+                          std::vector<uint8_t>* packet) {
   const Ipv6Wire header = MakeIpv6Header(kProtocolIcmpv6, kHopLimit, source, destination, 0);
   packet->assign(sizeof(header) + FixedSize(static_cast<uint8_t>(type)), 0);
   WriteWire(header, packet->data());
@@ -213,10 +227,12 @@ void StartNeighborMessage(NdType type, uint8_t flags, const Ipv6Addr& source, co
 
 void AppendLinkAddressOption(NdOptionType type, MacAddr address, std::vector<uint8_t>* packet) {
   packet->resize(packet->size() + kEthernetLinkAddressOptionSize);
-  WriteLinkAddressOption(type, address, absl::MakeSpan(*packet).last(kEthernetLinkAddressOptionSize));
+  WriteLinkAddressOption(type, address,
+                         absl::MakeSpan(*packet).last(kEthernetLinkAddressOptionSize));
 }
 
-void AppendLinkAddressOption(NdOptionType type, const IpoibAddress& address, std::vector<uint8_t>* packet) {
+void AppendLinkAddressOption(NdOptionType type, const IpoibAddress& address,
+                             std::vector<uint8_t>* packet) {
   packet->resize(packet->size() + kIpoibLinkAddressOptionSize);
   WriteLinkAddressOption(type, address, absl::MakeSpan(*packet).last(kIpoibLinkAddressOptionSize));
 }
@@ -229,9 +245,10 @@ void FinishNeighborMessage(std::vector<uint8_t>* packet) {
   auto start = ReadWire<Icmpv6Wire>(message.data());
   start.checksum = 0;
   WriteWire(start, message.data());
-  const auto addresses = absl::MakeConstSpan(*packet).subspan(kIpv6AddressesOffset, kIpv6AddressesSize);
-  start.checksum =
-      static_cast<uint16_t>(~OnesComplementSum(message, PseudoHeaderSum(addresses, kProtocolIcmpv6, message.size())));
+  const auto addresses =
+      absl::MakeConstSpan(*packet).subspan(kIpv6AddressesOffset, kIpv6AddressesSize);
+  start.checksum = static_cast<uint16_t>(
+      ~OnesComplementSum(message, PseudoHeaderSum(addresses, kProtocolIcmpv6, message.size())));
   WriteWire(start, message.data());
 }
 

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "vswitch/base/hex_for_test.h"
 #include "vswitch/base/byte_order.h"
+#include "vswitch/base/hex_for_test.h"
 #include "vswitch/wire/golden_ipoib_for_test.h"
 #include "vswitch/wire/ip/ones_complement_sum.h"
 
@@ -13,7 +13,8 @@ namespace {
 using Bytes = std::vector<uint8_t>;
 using OptionType = NdOptionType;
 
-constexpr size_t kIpv6Size = 40, kHopLimitOffset = 7, kNextHeaderOffset = 6, kChecksumOffset = kIpv6Size + 2;
+constexpr size_t kIpv6Size = 40, kHopLimitOffset = 7, kNextHeaderOffset = 6,
+                 kChecksumOffset = kIpv6Size + 2;
 
 // RFC 4861 §4.3 with Ethernet's option (RFC 2464 §6).
 constexpr char kEthernetSolicitation[] =
@@ -26,13 +27,15 @@ std::vector<OptionType> Types(const NdOptions& options) {
   return types;
 }
 
-// Repairs lengths and checksum after a change of `packet`, so that only the change can make it refused.
+// Repairs lengths and checksum after a change of `packet`, so that only the change can make it
+// refused.
 void Repair(Bytes* packet) {
   const auto message = absl::MakeSpan(*packet).subspan(kIpv6Size);
   WriteWire(be16(static_cast<uint16_t>(message.size())), &(*packet)[4]);
   WriteWire(be16(0), &(*packet)[kChecksumOffset]);
   const uint16_t addresses = OnesComplementSum(absl::MakeConstSpan(*packet).subspan(8, 32));
-  const uint16_t sum = OnesComplementSum(message, addresses + 58u + static_cast<uint32_t>(message.size()));
+  const uint16_t sum =
+      OnesComplementSum(message, addresses + 58u + static_cast<uint32_t>(message.size()));
   WriteWire(be16(static_cast<uint16_t>(~sum)), &(*packet)[kChecksumOffset]);
 }
 
@@ -101,8 +104,8 @@ TEST(NeighborDiscoveryTest, GoldenMessages) {
        "fe80::202:c903:e:b73",
        "ff02::1:ff0e:b72",
        "fe80::202:c903:e:b72",
-       {OptionType::kSourceLinkAddress, OptionType::kCga, OptionType::kTimestamp, OptionType::kNonce,
-        OptionType::kRsaSignature}},
+       {OptionType::kSourceLinkAddress, OptionType::kCga, OptionType::kTimestamp,
+        OptionType::kNonce, OptionType::kRsaSignature}},
       {"on Ethernet",
        FromHex(kEthernetSolicitation),
        NdType::kNeighborSolicitation,
@@ -118,7 +121,8 @@ TEST(NeighborDiscoveryTest, GoldenMessages) {
     EXPECT_EQ(message.source.ToString(), row.source) << row.description;
     EXPECT_EQ(message.destination.ToString(), row.destination) << row.description;
     EXPECT_EQ(message.target.ToString(), row.target) << row.description;
-    EXPECT_EQ(message.message, absl::MakeConstSpan(row.packet).subspan(kIpv6Size)) << row.description;
+    EXPECT_EQ(message.message, absl::MakeConstSpan(row.packet).subspan(kIpv6Size))
+        << row.description;
     EXPECT_EQ(Types(message.options), row.options) << row.description;
   }
 }
@@ -133,12 +137,13 @@ TEST(NeighborDiscoveryTest, OtherPackets) {
       {"IPv4", PacketOf(kLinuxPing)},
       {"a ping", PacketOf(kLinuxPing6)},
       {"a report of groups, behind a hop-by-hop header", PacketOf(kLinuxMulticastReport)},
-      {"ICMPv6 without a byte", FromHex("6000000000003afffe8000000000000000005efffe100001ff0200000000000000000001ff100002")},
-      {"a later fragment",
-       FromHex("6000000000102cfffe8000000000000000005efffe100001ff0200000000000000000001ff100002 3a00000800000001"
-               "8700000000000000")},
+      {"ICMPv6 without a byte",
+       FromHex("6000000000003afffe8000000000000000005efffe100001ff0200000000000000000001ff100002")},
+      {"a later fragment", FromHex("6000000000102cfffe8000000000000000005efffe100001ff0200000000000"
+                                   "000000001ff100002 3a000008000000018700000000000000")},
       {"a header of options that is cut",
-       FromHex("60000000000800fffe8000000000000000005efffe100001ff0200000000000000000001ff100002 3a02000000000000")},
+       FromHex("60000000000800fffe8000000000000000005efffe100001ff0200000000000000000001ff100002 "
+               "3a02000000000000")},
   };
   for (const auto& row : kRows) {
     NdMessage message;
@@ -238,7 +243,8 @@ Bytes Behind(uint8_t protocol, const std::string& headers) {
   return packet;
 }
 
-// RFC 4861 lets hosts skip extension headers. Here a message behind them is bad: RFC 6980 §5, RFC 7113 §2.
+// RFC 4861 lets hosts skip extension headers. Here a message behind them is bad: RFC 6980 §5, RFC
+// 7113 §2.
 TEST(NeighborDiscoveryTest, DivergenceExtensionHeadersHideNothing) {
   std::string many = "3c00010400000000";
   for (int i = 0; i < 3; ++i) many += many;
@@ -248,13 +254,16 @@ TEST(NeighborDiscoveryTest, DivergenceExtensionHeadersHideNothing) {
     NdVerdict verdict;
   } kRows[] = {
       {"hop-by-hop options", Behind(0, "3a00010400000000"), NdVerdict::kBad},
-      {"destination options of two units", Behind(60, "3a01010c000000000000000000000000"), NdVerdict::kBad},
+      {"destination options of two units", Behind(60, "3a01010c000000000000000000000000"),
+       NdVerdict::kBad},
       {"a routing header", Behind(43, "3a00000000000000"), NdVerdict::kBad},
       {"a first fragment", Behind(44, "3a00000100000007"), NdVerdict::kBad},
       {"a fragment that is all", Behind(44, "3a00000000000007"), NdVerdict::kBad},
-      {"a later fragment, whose content is not visible", Behind(44, "3a00000800000007"), NdVerdict::kOther},
+      {"a later fragment, whose content is not visible", Behind(44, "3a00000800000007"),
+       NdVerdict::kOther},
       {"two headers", Behind(0, "3c000104000000003a00010400000000"), NdVerdict::kBad},
-      {"eight headers, and then UDP", Behind(60, many.substr(0, 7 * 16) + "1100010400000000"), NdVerdict::kOther},
+      {"eight headers, and then UDP", Behind(60, many.substr(0, 7 * 16) + "1100010400000000"),
+       NdVerdict::kOther},
       {"nine headers, and then UDP", Behind(60, many + "1100010400000000"), NdVerdict::kBad},
       {"UDP that looks like it", Behind(17, ""), NdVerdict::kOther},
   };
@@ -272,7 +281,8 @@ TEST(NdOptionsTest, Bounds) {
   } kRows[] = {
       {"none", "", 0},
       {"one", "010102005e100001", 1},
-      {"two, the second of an unknown type", "010102005e100001 ff020000000000000000000000000000", 2},
+      {"two, the second of an unknown type", "010102005e100001 ff020000000000000000000000000000",
+       2},
       {"the longest", "0eff", -1},
       {"a type without length", "01", -1},
       {"length 0", "0100000000000000", -1},
@@ -304,17 +314,23 @@ NdOption First(const Bytes& packet) {
 }
 
 TEST(NdOptionTest, LinkAddresses) {
-  const Bytes on_ethernet = FromHex(kEthernetSolicitation), solicitation = PacketOf(kLinuxNeighborSolicitation),
-              advertisement = PacketOf(kLinuxNeighborAdvertisement), nonce = PacketOf(kLinuxDadSolicitation);
+  const Bytes on_ethernet = FromHex(kEthernetSolicitation),
+              solicitation = PacketOf(kLinuxNeighborSolicitation),
+              advertisement = PacketOf(kLinuxNeighborAdvertisement),
+              nonce = PacketOf(kLinuxDadSolicitation);
   EXPECT_EQ(EthernetLinkAddress(First(on_ethernet)), MacAddr::FromUint64(0x0200'5e10'0001));
-  EXPECT_FALSE(IpoibLinkAddress(First(on_ethernet)).has_value()) << "it has the other link's length";
+  EXPECT_FALSE(IpoibLinkAddress(First(on_ethernet)).has_value())
+      << "it has the other link's length";
   EXPECT_EQ(IpoibLinkAddress(First(solicitation)), LinuxAdapter(0));
-  EXPECT_FALSE(EthernetLinkAddress(First(solicitation)).has_value()) << "it has the other link's length";
+  EXPECT_FALSE(EthernetLinkAddress(First(solicitation)).has_value())
+      << "it has the other link's length";
   EXPECT_EQ(IpoibLinkAddress(First(advertisement)), LinuxAdapter(1));
-  EXPECT_FALSE(EthernetLinkAddress(First(nonce)).has_value()) << "it has the right length, but is another option";
+  EXPECT_FALSE(EthernetLinkAddress(First(nonce)).has_value())
+      << "it has the right length, but is another option";
 
   Bytes padded = FromHex("0203 ffff 80000002fe800000000000000253494d49420101");
-  EXPECT_EQ(IpoibLinkAddress({OptionType::kTargetLinkAddress, padded}), LinuxAdapter(1)) << "padding is ignored";
+  EXPECT_EQ(IpoibLinkAddress({OptionType::kTargetLinkAddress, padded}), LinuxAdapter(1))
+      << "padding is ignored";
 }
 
 TEST(NdOptionTest, Others) {
@@ -336,7 +352,8 @@ TEST(NdOptionTest, SecureNeighborDiscovery) {
   ASSERT_EQ(ParseNeighborDiscovery(packet, &message), NdVerdict::kGood);
   std::vector<bool> send;
   for (const NdOption& option : message.options) send.push_back(IsSendOption(option.type));
-  EXPECT_EQ(send, (std::vector<bool>{false, true, true, false, true})) << "all but the link-layer address and the nonce";
+  EXPECT_EQ(send, (std::vector<bool>{false, true, true, false, true}))
+      << "all but the link-layer address and the nonce";
   for (int type = 0; type <= 0xff; ++type) {
     const bool expected = type == 11 || type == 12 || type == 13 || type == 15 || type == 16;
     EXPECT_EQ(IsSendOption(static_cast<OptionType>(type)), expected) << type;
@@ -345,17 +362,21 @@ TEST(NdOptionTest, SecureNeighborDiscovery) {
 
 TEST(NdOptionTest, WritesLinkAddresses) {
   std::vector<uint8_t> out(32, 0xee);
-  ASSERT_TRUE(
-      WriteLinkAddressOption(OptionType::kSourceLinkAddress, MacAddr::FromUint64(0x0200'5e10'0001), absl::MakeSpan(out)));
+  ASSERT_TRUE(WriteLinkAddressOption(OptionType::kSourceLinkAddress,
+                                     MacAddr::FromUint64(0x0200'5e10'0001), absl::MakeSpan(out)));
   EXPECT_EQ(ToHex(absl::MakeSpan(out).first(9)), "010102005e100001ee");
-  ASSERT_TRUE(WriteLinkAddressOption(OptionType::kTargetLinkAddress, LinuxAdapter(1), absl::MakeSpan(out)));
-  EXPECT_EQ(ToHex(absl::MakeSpan(out).first(25)), ToHex(FromHex("0203 0000 00000002fe800000000000000253494d49420101 ee")));
+  ASSERT_TRUE(
+      WriteLinkAddressOption(OptionType::kTargetLinkAddress, LinuxAdapter(1), absl::MakeSpan(out)));
+  EXPECT_EQ(ToHex(absl::MakeSpan(out).first(25)),
+            ToHex(FromHex("0203 0000 00000002fe800000000000000253494d49420101 ee")));
 
   const auto before = out;
   EXPECT_FALSE(WriteLinkAddressOption(OptionType::kNonce, LinuxAdapter(1), absl::MakeSpan(out)));
   EXPECT_FALSE(WriteLinkAddressOption(OptionType::kMtu, MacAddr(), absl::MakeSpan(out)));
-  EXPECT_FALSE(WriteLinkAddressOption(OptionType::kSourceLinkAddress, LinuxAdapter(1), absl::MakeSpan(out).first(23)));
-  EXPECT_FALSE(WriteLinkAddressOption(OptionType::kSourceLinkAddress, MacAddr(), absl::MakeSpan(out).first(7)));
+  EXPECT_FALSE(WriteLinkAddressOption(OptionType::kSourceLinkAddress, LinuxAdapter(1),
+                                      absl::MakeSpan(out).first(23)));
+  EXPECT_FALSE(WriteLinkAddressOption(OptionType::kSourceLinkAddress, MacAddr(),
+                                      absl::MakeSpan(out).first(7)));
   EXPECT_EQ(out, before);
 }
 

@@ -39,8 +39,8 @@ uint64_t TakeWord(const uint8_t* at, uint8_t** to) {
   return word;
 }
 
-// Sums `bytes` as native 64-bit words, the last one padded with zeros, and copies them to `to` if kCopy. Byte order and word
-// size do not matter until the sum is folded (RFC 1071 §2).
+// Sums `bytes` as native 64-bit words, the last one padded with zeros, and copies them to `to` if
+// kCopy. Byte order and word size do not matter until the sum is folded (RFC 1071 §2).
 template <bool kCopy>
 uint64_t SumWords(absl::Span<const uint8_t> bytes, uint8_t* to) {
   const uint8_t* at = bytes.data();
@@ -61,25 +61,27 @@ uint64_t SumWords(absl::Span<const uint8_t> bytes, uint8_t* to) {
 
 #ifdef __x86_64__
 
-// Checksums are, beside copies, the only work on each byte of a packet. This is twice as fast as SumWords for a packet in the
-// cache.
-constexpr size_t kBlock = 128;               // bytes that SumBlocks adds in each step
-constexpr size_t kMostBytes = 512 * 1024;    // that its 32-bit counters can add
-constexpr int64_t kBias = int64_t{1} << 15;  // makes 16-bit words signed, as the instruction wants them
+// Checksums are, beside copies, the only work on each byte of a packet. This is twice as fast as
+// SumWords for a packet in the cache.
+constexpr size_t kBlock = 128;             // bytes that SumBlocks adds in each step
+constexpr size_t kMostBytes = 512 * 1024;  // that its 32-bit counters can add
+// Makes 16-bit words signed, as the instruction wants them.
+constexpr int64_t kBias = int64_t{1} << 15;
 
 bool HasFastSum() { return __builtin_cpu_supports("avx2") != 0; }
 
 // Adds the 32 bytes at `at` to the eight 32-bit counters, and copies them to `to`.
 template <bool kCopy>
-__attribute__((target("avx2"), always_inline)) inline void AddWords(const uint8_t* at, uint8_t* to, __m256i* counters) {
+__attribute__((target("avx2"), always_inline)) inline void AddWords(const uint8_t* at, uint8_t* to,
+                                                                    __m256i* counters) {
   const __m256i words = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at));
   if (kCopy) _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), words);
   const __m256i biased = _mm256_xor_si256(words, _mm256_set1_epi16(INT16_MIN));
   *counters = _mm256_add_epi32(*counters, _mm256_madd_epi16(biased, _mm256_set1_epi16(1)));
 }
 
-// The sum of `size` bytes as native 16-bit words, which it also copies to `to`, if kCopy. `size` is a multiple of kBlock up to
-// kMostBytes.
+// The sum of `size` bytes as native 16-bit words, which it also copies to `to`, if kCopy. `size` is
+// a multiple of kBlock up to kMostBytes.
 template <bool kCopy>
 __attribute__((target("avx2"))) uint64_t SumBlocks(const uint8_t* at, size_t size, uint8_t* to) {
   __m256i a = {}, b = {}, c = {}, d = {};  // four independent chains run in parallel
@@ -91,7 +93,8 @@ __attribute__((target("avx2"))) uint64_t SumBlocks(const uint8_t* at, size_t siz
     if (kCopy) to += kBlock;
   }
   alignas(32) int32_t counters[8];
-  _mm256_store_si256(reinterpret_cast<__m256i*>(counters), _mm256_add_epi32(_mm256_add_epi32(a, b), _mm256_add_epi32(c, d)));
+  _mm256_store_si256(reinterpret_cast<__m256i*>(counters),
+                     _mm256_add_epi32(_mm256_add_epi32(a, b), _mm256_add_epi32(c, d)));
   int64_t sum = static_cast<int64_t>(size / 2) * kBias;
   for (const int32_t counter : counters) sum += counter;
   return static_cast<uint64_t>(sum);

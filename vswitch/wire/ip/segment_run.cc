@@ -36,7 +36,8 @@ bool SameIp(const uint8_t* a, const uint8_t* b, bool ipv6) {
 
 // Compares TCP headers, except for sequence number, PSH and checksum.
 bool SameTcp(const uint8_t* a, const uint8_t* b, size_t size) {
-  return Same(a, b, 0, 4) && Same(a, b, 8, kTcpFlags) && ((a[kTcpFlags] ^ b[kTcpFlags]) & ~kPush) == 0 && Same(a, b, 14, 16) &&
+  return Same(a, b, 0, 4) && Same(a, b, 8, kTcpFlags) &&
+         ((a[kTcpFlags] ^ b[kTcpFlags]) & ~kPush) == 0 && Same(a, b, 14, 16) &&
          Same(a, b, 18, size);
 }
 
@@ -60,7 +61,8 @@ bool ParseIp(absl::Span<const uint8_t> packet, SegmentRun::Segment* segment) {
     end = Read16(ip + 2);
     segment->l4 = kIpv4Size;
   }
-  if (end > packet.size() || end > kLargestPacket || end < segment->l4 + kUdpHeaderSize) return false;
+  if (end > packet.size() || end > kLargestPacket || end < segment->l4 + kUdpHeaderSize)
+    return false;
   segment->end = static_cast<uint16_t>(end);
   const uint8_t protocol = segment->ipv6 ? ip[6] : ip[9];
   segment->udp = protocol == kProtocolUdp;
@@ -79,7 +81,8 @@ bool ParseTcp(const uint8_t* tcp, SegmentRun::Segment* segment) {
 
 bool ParseUdp(const uint8_t* udp, SegmentRun::Segment* segment) {
   segment->payload = static_cast<uint16_t>(segment->l4 + kUdpHeaderSize);
-  return segment->payload < segment->end && Read16(udp + kUdpLengthOffset) == segment->end - segment->l4;
+  return segment->payload < segment->end &&
+         Read16(udp + kUdpLengthOffset) == segment->end - segment->l4;
 }
 
 }  // namespace
@@ -92,10 +95,12 @@ absl::optional<SegmentRun::Segment> SegmentRun::Parse(absl::Span<const uint8_t> 
   return segment;
 }
 
-bool SegmentRun::HasRightChecksum(absl::Span<const uint8_t> packet, const Segment& segment) noexcept {
+bool SegmentRun::HasRightChecksum(absl::Span<const uint8_t> packet,
+                                  const Segment& segment) noexcept {
   const absl::Span<const uint8_t> l4 = packet.subspan(segment.l4, segment.end - segment.l4);
   if (segment.udp && Read16(&l4[segment.checksum_offset()]) == 0) return false;
-  return OnesComplementSum(l4, PseudoSum(packet.data(), segment.ipv6, segment.udp, l4.size())) == kRightSum;
+  return OnesComplementSum(l4, PseudoSum(packet.data(), segment.ipv6, segment.udp, l4.size())) ==
+         kRightSum;
 }
 
 void SegmentRun::Begin(absl::Span<const uint8_t> packet, const Segment& segment) noexcept {
@@ -103,17 +108,21 @@ void SegmentRun::Begin(absl::Span<const uint8_t> packet, const Segment& segment)
   std::memcpy(headers_.data(), packet.data(), segment.payload);
   size_ = segment.end;
   count_ = 1;
-  if (!segment.udp) next_sequence_ = Read32(packet.data() + segment.l4 + 4) + segment.payload_length();
+  if (!segment.udp)
+    next_sequence_ = Read32(packet.data() + segment.l4 + 4) + segment.payload_length();
   closed_ = segment.push;
 }
 
-bool SegmentRun::IsContinuedBy(absl::Span<const uint8_t> packet, const Segment& segment) const noexcept {
-  if (count_ == 0 || closed_ || segment.ipv6 != first_.ipv6 || segment.udp != first_.udp || segment.payload != first_.payload) {
+bool SegmentRun::IsContinuedBy(absl::Span<const uint8_t> packet,
+                               const Segment& segment) const noexcept {
+  if (count_ == 0 || closed_ || segment.ipv6 != first_.ipv6 || segment.udp != first_.udp ||
+      segment.payload != first_.payload) {
     return false;
   }
   const size_t length = segment.payload_length();
   if (length > first_.payload_length() || size_ + length > kLargestPacket) return false;
-  return SameIp(headers_.data(), packet.data(), segment.ipv6) && HasSameL4(packet.data() + segment.l4);
+  return SameIp(headers_.data(), packet.data(), segment.ipv6) &&
+         HasSameL4(packet.data() + segment.l4);
 }
 
 void SegmentRun::Continue(absl::Span<const uint8_t> packet, const Segment& segment) noexcept {

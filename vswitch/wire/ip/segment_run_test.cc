@@ -14,7 +14,8 @@ using Bytes = std::vector<uint8_t>;
 // The packet of `payload` bytes at `at` in the stream, with a complete checksum.
 Bytes PacketAt(bool ipv6, bool udp, uint32_t at, size_t payload) {
   ChecksumRequest request;
-  Bytes bytes = MakeSuperFrame({.ipv6 = ipv6, .udp = udp, .payload = payload, .sequence = 1000 + at}, &request);
+  Bytes bytes = MakeSuperFrame(
+      {.ipv6 = ipv6, .udp = udp, .payload = payload, .sequence = 1000 + at}, &request);
   bytes.erase(bytes.begin(), bytes.begin() + 14);
   EXPECT_TRUE(WriteChecksum(absl::MakeSpan(bytes)));
   return bytes;
@@ -67,8 +68,9 @@ TEST(SegmentRunTest, HeadersOfTheJoinedPacket) {
     ChecksumRequest request;
     const Bytes joined = MakeSuperFrame({.ipv6 = ipv6, .payload = 300, .sequence = 1000}, &request);
     const absl::Span<const uint8_t> headers = run.Headers();
-    EXPECT_EQ(Bytes(headers.begin(), headers.end()),
-              Bytes(joined.begin() + 14, joined.begin() + 14 + static_cast<ptrdiff_t>(headers.size())));
+    EXPECT_EQ(
+        Bytes(headers.begin(), headers.end()),
+        Bytes(joined.begin() + 14, joined.begin() + 14 + static_cast<ptrdiff_t>(headers.size())));
     EXPECT_EQ(run.size(), joined.size() - 14);
     EXPECT_EQ(SegmentRun::Parse(joined).has_value(), false) << "an Ethernet header is no IP";
   }

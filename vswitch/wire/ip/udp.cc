@@ -25,7 +25,8 @@ absl::optional<UdpDatagram> ParseUdp(const Ipv4Packet& packet) noexcept {
   // This also checks that it is long enough, and that its length field is right.
   if (VerifyChecksum(packet) == ChecksumVerdict::kWrong) return absl::nullopt;
   const auto wire = ReadWire<UdpWire>(packet.payload.data());
-  return UdpDatagram{wire.source_port.value(), wire.destination_port.value(), packet.payload.subspan(sizeof(wire))};
+  return UdpDatagram{wire.source_port.value(), wire.destination_port.value(),
+                     packet.payload.subspan(sizeof(wire))};
 }
 
 absl::Span<const uint8_t> BuildUdp4(const Udp4Headers& headers, absl::Span<const uint8_t> payload,
@@ -33,7 +34,8 @@ absl::Span<const uint8_t> BuildUdp4(const Udp4Headers& headers, absl::Span<const
   const size_t size = kUdp4HeadersSize + payload.size();
   if (size > out.size() || size > kMaxIpPacket) return {};
   if (!payload.empty()) std::memmove(out.data() + kUdp4HeadersSize, payload.data(), payload.size());
-  Ipv4Wire ip = MakeIpv4Header(kProtocolUdp, headers.ttl, headers.source, headers.destination, size);
+  Ipv4Wire ip =
+      MakeIpv4Header(kProtocolUdp, headers.ttl, headers.source, headers.destination, size);
   ip.id = headers.id;
   WriteWire(ip, out.data());
   WriteIpv4Checksum(out.first(sizeof(ip)));

@@ -18,8 +18,8 @@ struct UdpDatagram {
   absl::Span<const uint8_t> payload;
 };
 
-// The datagram in `packet`. Nothing if it has another protocol or is a fragment, its length is not the packet's, or its
-// checksum is wrong. Accepts a datagram without a checksum.
+// The datagram in `packet`. Nothing if it has another protocol or is a fragment, its length is not
+// the packet's, or its checksum is wrong. Accepts a datagram without a checksum.
 absl::optional<UdpDatagram> ParseUdp(const Ipv4Packet& packet) noexcept;
 
 inline constexpr size_t kUdp4HeadersSize = 28;  // of IPv4 without options and of UDP
@@ -33,8 +33,9 @@ struct Udp4Headers {
   uint8_t ttl = 64;
 };
 
-// Writes a whole IPv4 packet, with its checksums, to the start of `out` and returns it. Returns nothing, and writes nothing,
-// if it does not fit into `out` or into a packet. `payload` may already be in place, at kUdp4HeadersSize.
+// Writes a whole IPv4 packet, with its checksums, to the start of `out` and returns it. Returns
+// nothing, and writes nothing, if it does not fit into `out` or into a packet. `payload` may
+// already be in place, at kUdp4HeadersSize.
 absl::Span<const uint8_t> BuildUdp4(const Udp4Headers& headers, absl::Span<const uint8_t> payload,
                                     absl::Span<uint8_t> out) noexcept;
 

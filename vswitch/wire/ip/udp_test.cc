@@ -77,7 +77,8 @@ TEST(UdpTest, WritesNothingThatDoesNotFit) {
   EXPECT_EQ(BuildUdp4({}, Bytes(4), absl::MakeSpan(out)).size(), 32u);
   EXPECT_EQ(BuildUdp4({}, {}, absl::MakeSpan(out)).size(), 28u);
   Bytes large(70'000);
-  EXPECT_TRUE(BuildUdp4({}, Bytes(65'508), absl::MakeSpan(large)).empty()) << "no packet has so many";
+  EXPECT_TRUE(BuildUdp4({}, Bytes(65'508), absl::MakeSpan(large)).empty())
+      << "no packet has 65,508 bytes of payload";
   EXPECT_EQ(BuildUdp4({}, Bytes(65'507), absl::MakeSpan(large)).size(), 65'535u);
 }
 

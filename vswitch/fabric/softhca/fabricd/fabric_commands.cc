@@ -24,16 +24,20 @@ Result Done(const absl::Status& status) {
   return "ok\n";
 }
 
-// ---- show -------------------------------------------------------------------------------------------------------------
+// ---- show ---------------------------------------------------------------------------------------
 
 const char* StateOf(const Subnet::PortStatus& port) {
-  return !port.link_up ? "link down" : port.alive ? "active" : port.config.active ? "managed only" : "no process";
+  return !port.link_up        ? "link down"
+         : port.alive         ? "active"
+         : port.config.active ? "managed only"
+                              : "no process";
 }
 
 Json TrafficJson(const SoftPortCounters& counters) {
-  return {{"sent", counters.xmit_packets},           {"not_sent", counters.Sum(Part::kDroppedBefore)},
-          {"received", counters.rcv_packets},        {"delivered", counters.rcv_delivered},
-          {"corrupt_rings", counters.corrupt_rings}, {"ring_failures", counters.ring_failures}};
+  return {
+      {"sent", counters.xmit_packets},           {"not_sent", counters.Sum(Part::kDroppedBefore)},
+      {"received", counters.rcv_packets},        {"delivered", counters.rcv_delivered},
+      {"corrupt_rings", counters.corrupt_rings}, {"ring_failures", counters.ring_failures}};
 }
 
 Json PortJson(const Subnet::PortStatus& port) {
@@ -44,7 +48,8 @@ Json PortJson(const Subnet::PortStatus& port) {
                {"first_qpn", port.config.qpns.first.ToString()},
                {"qpn_count", port.config.qpns.count},
                {"pkeys", Json::array()}};
-  for (const PKey pkey : port.config.pkeys) json["pkeys"].push_back(pkey.IsValid() ? pkey.ToString() : "-");
+  for (const PKey pkey : port.config.pkeys)
+    json["pkeys"].push_back(pkey.IsValid() ? pkey.ToString() : "-");
   json.update({{"registrations", port.registrations},
                {"mads", port.mads},
                {"rings_out", port.rings_out},
@@ -56,22 +61,25 @@ Json PortJson(const Subnet::PortStatus& port) {
 }
 
 std::string TrafficText(const Json& traffic) {
-  std::string text = absl::StrCat("  sent ", TextOf(traffic, "sent"), " datagrams, copies not sent ",
-                                  TextOf(traffic, "not_sent"), "; received ", TextOf(traffic, "received"), ", delivered ",
-                                  TextOf(traffic, "delivered"), ", corrupt rings ", TextOf(traffic, "corrupt_rings"), "\n");
+  std::string text = absl::StrCat(
+      "  sent ", TextOf(traffic, "sent"), " datagrams, copies not sent ",
+      TextOf(traffic, "not_sent"), "; received ", TextOf(traffic, "received"), ", delivered ",
+      TextOf(traffic, "delivered"), ", corrupt rings ", TextOf(traffic, "corrupt_rings"), "\n");
   if (traffic["ring_failures"] == 0) return text;
-  return absl::StrCat(text, "  rings that failed for want of descriptors or memory ", TextOf(traffic, "ring_failures"),
-                      ": raise its process's LimitNOFILE\n");
+  return absl::StrCat(text, "  rings that failed for want of descriptors or memory ",
+                      TextOf(traffic, "ring_failures"), ": raise its process's LimitNOFILE\n");
 }
 
 std::string PortText(const Json& port) {
   std::string text =
-      absl::StrFormat("%-16s lid %-6s %-12s guid %s qpns %s+%s\n  pkeys", TextOf(port, "name"), TextOf(port, "lid"),
-                      TextOf(port, "state"), TextOf(port, "guid"), TextOf(port, "first_qpn"), TextOf(port, "qpn_count"));
+      absl::StrFormat("%-16s lid %-6s %-12s guid %s qpns %s+%s\n  pkeys", TextOf(port, "name"),
+                      TextOf(port, "lid"), TextOf(port, "state"), TextOf(port, "guid"),
+                      TextOf(port, "first_qpn"), TextOf(port, "qpn_count"));
   for (const Json& pkey : port["pkeys"]) absl::StrAppend(&text, " ", pkey.get<std::string>());
-  absl::StrAppend(&text, "\n  registrations ", TextOf(port, "registrations"), ", MADs ", TextOf(port, "mads"), ", rings out ",
-                  TextOf(port, "rings_out"), ", in ", TextOf(port, "rings_in"), ", opened ", TextOf(port, "rings_opened"),
-                  ", refused ", TextOf(port, "rings_refused"), "\n");
+  absl::StrAppend(&text, "\n  registrations ", TextOf(port, "registrations"), ", MADs ",
+                  TextOf(port, "mads"), ", rings out ", TextOf(port, "rings_out"), ", in ",
+                  TextOf(port, "rings_in"), ", opened ", TextOf(port, "rings_opened"), ", refused ",
+                  TextOf(port, "rings_refused"), "\n");
   return text + (port.contains("traffic") ? TrafficText(port["traffic"]) : "");
 }
 
@@ -93,12 +101,14 @@ Json SmJson(const Subnet& subnet) {
 }
 
 std::string SmText(const Json& sm) {
-  return absl::StrCat("SM ", sm["present"] == true ? "present" : "absent", ", lid ", TextOf(sm, "lid"), ": ",
-                      TextOf(sm, "mads"), " MADs answered (", TextOf(sm, "mad_errors"), " with an error, ",
-                      TextOf(sm, "mad_tables"), " with a table), ", TextOf(sm, "mads_malformed"), " malformed\n  reports ",
-                      TextOf(sm, "reports"), ": repeated ", TextOf(sm, "reports_repeated"), ", confirmed ",
-                      TextOf(sm, "reports_confirmed"), ", given up ", TextOf(sm, "reports_given_up"),
-                      "\nagents of ports: SMPs answered ", TextOf(sm, "smps"), ", lost ", TextOf(sm, "smps_lost"),
+  return absl::StrCat("SM ", sm["present"] == true ? "present" : "absent", ", lid ",
+                      TextOf(sm, "lid"), ": ", TextOf(sm, "mads"), " MADs answered (",
+                      TextOf(sm, "mad_errors"), " with an error, ", TextOf(sm, "mad_tables"),
+                      " with a table), ", TextOf(sm, "mads_malformed"), " malformed\n  reports ",
+                      TextOf(sm, "reports"), ": repeated ", TextOf(sm, "reports_repeated"),
+                      ", confirmed ", TextOf(sm, "reports_confirmed"), ", given up ",
+                      TextOf(sm, "reports_given_up"), "\nagents of ports: SMPs answered ",
+                      TextOf(sm, "smps"), ", lost ", TextOf(sm, "smps_lost"),
                       "; counters asked for ", TextOf(sm, "pma_requests"), "\n");
 }
 
@@ -114,9 +124,10 @@ Json ServerJson(const FabricServer& server) {
 }
 
 std::string ServerText(const Json& server) {
-  std::string text = absl::StrCat("connections ", TextOf(server, "connections"), ": accepted ", TextOf(server, "accepted"),
-                                  ", refused ", TextOf(server, "refused"), ", dropped for bad messages ",
-                                  TextOf(server, "malformed"), ", for not reading ", TextOf(server, "stuck"), "\n");
+  std::string text = absl::StrCat(
+      "connections ", TextOf(server, "connections"), ": accepted ", TextOf(server, "accepted"),
+      ", refused ", TextOf(server, "refused"), ", dropped for bad messages ",
+      TextOf(server, "malformed"), ", for not reading ", TextOf(server, "stuck"), "\n");
   if (!HasValue(server, "last_error")) return text;
   return absl::StrCat(text, "last dropped for: ", TextOf(server, "last_error"), "\n");
 }
@@ -129,19 +140,24 @@ std::string ShowText(const Json& shown) {
     absl::StrAppend(&text, "LIDs will not survive a restart: ", TextOf(shown, "lids_error"), "\n");
   }
   text += ServerText(shown["server"]);
-  for (const Json& fault : shown["faults"]) absl::StrAppend(&text, "fault ", fault.get<std::string>(), "\n");
+  for (const Json& fault : shown["faults"])
+    absl::StrAppend(&text, "fault ", fault.get<std::string>(), "\n");
   return text;
 }
 
 Result Show(const Subnet& subnet, const FabricServer& server, const LidFile* lids) {
-  Json json = {{"ports", Json::array()}, {"sm", SmJson(subnet)}, {"server", ServerJson(server)}, {"faults", Json::array()}};
+  Json json = {{"ports", Json::array()},
+               {"sm", SmJson(subnet)},
+               {"server", ServerJson(server)},
+               {"faults", Json::array()}};
   for (const Subnet::PortStatus& port : subnet.Ports()) json["ports"].push_back(PortJson(port));
-  if (lids != nullptr && !lids->status().ok()) json["lids_error"] = std::string(lids->status().message());
+  if (lids != nullptr && !lids->status().ok())
+    json["lids_error"] = std::string(lids->status().message());
   for (const Fault& fault : subnet.Faults()) json["faults"].push_back(FormatFault(fault));
   return Answer(json, ShowText);
 }
 
-// ---- Groups, subscriptions, services, rings ---------------------------------------------------------------------------
+// ---- Groups, subscriptions, services, rings -----------------------------------------------------
 
 Json JoinStates(uint8_t bits) {
   Json states = Json::array();
@@ -153,32 +169,39 @@ Json JoinStates(uint8_t bits) {
 
 Json GroupJson(const Subnet::GroupStatus& group) {
   const McMemberRecord& record = group.record;
-  Json json = {{"mgid", record.mgid.ToString()}, {"mlid", record.mlid.ToString()}, {"pkey", record.pkey.ToString()},
-               {"qkey", record.qkey.ToString()}, {"mtu", MtuBytes(record.mtu)},    {"rate", record.rate},
+  Json json = {{"mgid", record.mgid.ToString()}, {"mlid", record.mlid.ToString()},
+               {"pkey", record.pkey.ToString()}, {"qkey", record.qkey.ToString()},
+               {"mtu", MtuBytes(record.mtu)},    {"rate", record.rate},
                {"sl", record.sl.value()},        {"members", Json::array()}};
   for (const Subnet::GroupMember& member : group.members) {
-    json["members"].push_back(
-        {{"port", member.port}, {"lid", member.lid.ToString()}, {"join_states", JoinStates(member.join_state)}});
+    json["members"].push_back({{"port", member.port},
+                               {"lid", member.lid.ToString()},
+                               {"join_states", JoinStates(member.join_state)}});
   }
   return json;
 }
 
 std::string GroupText(const Json& group) {
-  std::string text = absl::StrCat(TextOf(group, "mgid"), " mlid ", TextOf(group, "mlid"), " pkey ", TextOf(group, "pkey"),
-                                  " qkey ", TextOf(group, "qkey"), " mtu ", TextOf(group, "mtu"), " rate ",
-                                  TextOf(group, "rate"), " sl ", TextOf(group, "sl"), "\n");
+  std::string text = absl::StrCat(TextOf(group, "mgid"), " mlid ", TextOf(group, "mlid"), " pkey ",
+                                  TextOf(group, "pkey"), " qkey ", TextOf(group, "qkey"), " mtu ",
+                                  TextOf(group, "mtu"), " rate ", TextOf(group, "rate"), " sl ",
+                                  TextOf(group, "sl"), "\n");
   for (const Json& member : group["members"]) {
     absl::StrAppend(&text, "  ", TextOf(member, "port"), " lid ", TextOf(member, "lid"));
-    for (const Json& state : member["join_states"]) absl::StrAppend(&text, " ", state.get<std::string>());
+    for (const Json& state : member["join_states"])
+      absl::StrAppend(&text, " ", state.get<std::string>());
     text += "\n";
   }
   return text;
 }
 
-std::string OrAll(uint32_t value, uint32_t all) { return value == all ? "all" : absl::StrCat(value); }
+std::string OrAll(uint32_t value, uint32_t all) {
+  return value == all ? "all" : absl::StrCat(value);
+}
 
 Json SubscriptionJson(const std::string& port, const InformInfo& info) {
-  std::string from = absl::StrCat("LIDs ", info.lid_begin, " to ", std::max(info.lid_begin, info.lid_end));
+  std::string from =
+      absl::StrCat("LIDs ", info.lid_begin, " to ", std::max(info.lid_begin, info.lid_end));
   if (info.lid_begin == InformInfo::kAllLids) from = "all LIDs";
   if (!info.gid.IsZero()) from = info.gid.ToString();
   return {{"port", port},
@@ -190,8 +213,9 @@ Json SubscriptionJson(const std::string& port, const InformInfo& info) {
 }
 
 std::string SubscriptionText(const Json& row) {
-  return absl::StrCat(TextOf(row, "port"), ": ", TextOf(row, "kind"), " traps ", TextOf(row, "traps"), ", types ",
-                      TextOf(row, "types"), ", producers ", TextOf(row, "producers"), ", from ", TextOf(row, "from"), "\n");
+  return absl::StrCat(TextOf(row, "port"), ": ", TextOf(row, "kind"), " traps ",
+                      TextOf(row, "traps"), ", types ", TextOf(row, "types"), ", producers ",
+                      TextOf(row, "producers"), ", from ", TextOf(row, "from"), "\n");
 }
 
 Json ServiceJson(const Subnet::ServiceStatus& service) {
@@ -205,9 +229,11 @@ Json ServiceJson(const Subnet::ServiceStatus& service) {
 }
 
 std::string ServiceText(const Json& service) {
-  const std::string lease = service.contains("lease_s") ? TextOf(service, "lease_s") + " s" : "forever";
-  return absl::StrCat(TextOf(service, "port"), ": ", TextOf(service, "id"), " \"", TextOf(service, "name"), "\" pkey ",
-                      TextOf(service, "pkey"), " lease ", lease, "\n");
+  const std::string lease =
+      service.contains("lease_s") ? TextOf(service, "lease_s") + " s" : "forever";
+  return absl::StrCat(TextOf(service, "port"), ": ", TextOf(service, "id"), " \"",
+                      TextOf(service, "name"), "\" pkey ", TextOf(service, "pkey"), " lease ",
+                      lease, "\n");
 }
 
 Json RingJson(const Subnet::RingStatus& ring) {
@@ -218,8 +244,8 @@ Json RingJson(const Subnet::RingStatus& ring) {
 }
 
 std::string RingText(const Json& ring) {
-  return absl::StrCat(TextOf(ring, "id"), " ", TextOf(ring, "source"), " -> ", TextOf(ring, "destination"), ", ",
-                      TextOf(ring, "bytes"), " bytes\n");
+  return absl::StrCat(TextOf(ring, "id"), " ", TextOf(ring, "source"), " -> ",
+                      TextOf(ring, "destination"), ", ", TextOf(ring, "bytes"), " bytes\n");
 }
 
 // {KEY: rows}, and the text of all rows.
@@ -247,7 +273,8 @@ Result ShowSubscriptions(const Subnet& subnet) {
 
 Result Services(const Subnet& subnet) {
   Json rows = Json::array();
-  for (const Subnet::ServiceStatus& service : subnet.Services()) rows.push_back(ServiceJson(service));
+  for (const Subnet::ServiceStatus& service : subnet.Services())
+    rows.push_back(ServiceJson(service));
   return Rows("services", std::move(rows), ServiceText);
 }
 
@@ -257,11 +284,12 @@ Result Rings(const Subnet& subnet) {
   return Rows("rings", std::move(rows), RingText);
 }
 
-// ---- Changes ----------------------------------------------------------------------------------------------------------
+// ---- Changes ------------------------------------------------------------------------------------
 
 Result Link(const Arguments& arguments, Subnet* subnet) {
   if (arguments[1] != "up" && arguments[1] != "down") {
-    return absl::InvalidArgumentError(absl::StrCat("link ", arguments[0], " ", arguments[1], ": must be up or down"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("link ", arguments[0], " ", arguments[1], ": must be up or down"));
   }
   return Done(subnet->SetLink(arguments[0], arguments[1] == "up"));
 }
@@ -276,14 +304,20 @@ Result PartitionAdd(const Arguments& arguments, Subnet* subnet) {
   const absl::StatusOr<PKey> pkey = PKey::Parse(arguments[0]);
   if (!pkey.ok()) return pkey.status();
   if (arguments.size() == 3 && arguments[2] != "limited" && arguments[2] != "full") {
-    return absl::InvalidArgumentError(absl::StrCat("membership ", arguments[2], ": must be limited or full"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("membership ", arguments[2], ": must be limited or full"));
   }
   const bool limited = arguments.size() == 3 && arguments[2] == "limited";
-  const absl::Status status = subnet->AddToPartition(*pkey, arguments[1], limited ? Membership::kLimited : Membership::kFull);
+  const absl::Status status = subnet->AddToPartition(
+      *pkey, arguments[1], limited ? Membership::kLimited : Membership::kFull);
   if (!status.ok()) return status;
   const std::vector<Subnet::PortStatus> ports = subnet->Ports();
-  const bool is_known = std::any_of(ports.begin(), ports.end(), [&](const Subnet::PortStatus& port) { return port.name == arguments[1]; });
-  return is_known || arguments[1] == "ALL" ? "ok\n" : absl::StrCat("ok; no port ", arguments[1], " has registered yet\n");
+  const bool is_known =
+      std::any_of(ports.begin(), ports.end(),
+                  [&](const Subnet::PortStatus& port) { return port.name == arguments[1]; });
+  return is_known || arguments[1] == "ALL"
+             ? "ok\n"
+             : absl::StrCat("ok; no port ", arguments[1], " has registered yet\n");
 }
 
 Result PartitionRemove(const Arguments& arguments, Subnet* subnet) {
@@ -294,7 +328,8 @@ Result PartitionRemove(const Arguments& arguments, Subnet* subnet) {
 
 Result Sm(const Arguments& arguments, Subnet* subnet) {
   if (arguments[0] != "on" && arguments[0] != "off") {
-    return absl::InvalidArgumentError(absl::StrCat("sm ", arguments[0], ": must be on, off, restart or move"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("sm ", arguments[0], ": must be on, off, restart or move"));
   }
   subnet->SetSmAbsent(arguments[0] == "off");
   return Done(absl::OkStatus());
@@ -308,21 +343,25 @@ Result MoveSm(const Arguments& arguments, Subnet* subnet) {
 
 }  // namespace
 
-void RegisterFabricCommands(Subnet* subnet, const FabricServer* server, const LidFile* lids, CommandRegistry* registry) {
-  const auto add = [registry](const char* name, const char* usage, const char* help, size_t min, size_t max,
-                              CommandRegistry::Handler handler) {
+void RegisterFabricCommands(Subnet* subnet, const FabricServer* server, const LidFile* lids,
+                            CommandRegistry* registry) {
+  const auto add = [registry](const char* name, const char* usage, const char* help, size_t min,
+                              size_t max, CommandRegistry::Handler handler) {
     registry->Register({name, usage, help, min, max, std::move(handler)});
   };
   add("show", "", "ports, their LIDs, P_Keys and counters", 0, 0,
       [=](const Arguments&) { return Show(*subnet, *server, lids); });
-  add("groups", "", "multicast groups and their members", 0, 0, [=](const Arguments&) { return Groups(*subnet); });
+  add("groups", "", "multicast groups and their members", 0, 0,
+      [=](const Arguments&) { return Groups(*subnet); });
   add("subscriptions", "", "subscriptions of ports to notices", 0, 0,
       [=](const Arguments&) { return ShowSubscriptions(*subnet); });
   add("services", "", "services that ports have registered (ServiceRecords)", 0, 0,
       [=](const Arguments&) { return Services(*subnet); });
   add("rings", "", "rings between ports", 0, 0, [=](const Arguments&) { return Rings(*subnet); });
-  add("link", "PORT up|down", "set a port's link up or down", 2, 2, [=](const Arguments& a) { return Link(a, subnet); });
-  add("lid", "PORT LID", "change a port's LID", 2, 2, [=](const Arguments& a) { return SetLid(a, subnet); });
+  add("link", "PORT up|down", "set a port's link up or down", 2, 2,
+      [=](const Arguments& a) { return Link(a, subnet); });
+  add("lid", "PORT LID", "change a port's LID", 2, 2,
+      [=](const Arguments& a) { return SetLid(a, subnet); });
   add("partition/add", "PKEY PORT|ALL [limited]", "make a port a member of a partition", 2, 3,
       [=](const Arguments& a) { return PartitionAdd(a, subnet); });
   add("partition/remove", "PKEY PORT|ALL", "withdraw a P_Key from a port", 2, 2,
@@ -331,12 +370,13 @@ void RegisterFabricCommands(Subnet* subnet, const FabricServer* server, const Li
       [=](const Arguments& a) { return Done(subnet->Reregister(a[0])); });
   add("sm", "on|off", "start or stop answering as subnet manager and administrator", 1, 1,
       [=](const Arguments& a) { return Sm(a, subnet); });
-  add("sm/restart", "", "forget groups, subscriptions and services, and have all ports reregister", 0, 0,
-      [=](const Arguments&) {
+  add("sm/restart", "", "forget groups, subscriptions and services, and have all ports reregister",
+      0, 0, [=](const Arguments&) {
         subnet->RestartSm();
         return Done(absl::OkStatus());
       });
-  add("sm/move", "LID", "change the subnet manager's LID", 1, 1, [=](const Arguments& a) { return MoveSm(a, subnet); });
+  add("sm/move", "LID", "change the subnet manager's LID", 1, 1,
+      [=](const Arguments& a) { return MoveSm(a, subnet); });
   registry->MarkReadOnly({"show", "groups", "subscriptions", "services", "rings"});
 }
 

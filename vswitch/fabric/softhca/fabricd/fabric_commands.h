@@ -1,18 +1,19 @@
-// eoib-fabricd's commands that show and change its subnet. fault_commands.h has those for faults and counters. Part of the
-// daemon's main, but separate so that tests can use it.
+// eoib-fabricd's commands that show and change its subnet. fault_commands.h has those for faults
+// and counters. Part of the daemon's main, but separate so that tests can use it.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_FABRICD_FABRIC_COMMANDS_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_FABRICD_FABRIC_COMMANDS_H_
 
-#include "control/daemon/command_registry.h"
+#include "vswitch/base/daemon/command_registry.h"
 #include "vswitch/fabric/softhca/subnet/fabric_server.h"
 #include "vswitch/fabric/softhca/subnet/lid_file.h"
 #include "vswitch/fabric/softhca/subnet/subnet.h"
 
 namespace eoib::softhca {
 
-// The commands run in the server's thread. All arguments outlive the registry's last command. `lids` is null if LIDs are not
-// kept.
-void RegisterFabricCommands(Subnet* subnet, const FabricServer* server, const LidFile* lids, CommandRegistry* registry);
+// The commands run in the server's thread. All arguments outlive the registry's last command.
+// `lids` is null if LIDs are not kept.
+void RegisterFabricCommands(Subnet* subnet, const FabricServer* server, const LidFile* lids,
+                            CommandRegistry* registry);
 
 }  // namespace eoib::softhca
 

@@ -31,7 +31,8 @@ class FabricCommandsTest : public ::testing::Test {
     EXPECT_TRUE(link_->Register("h1", {doorbell_.get(), counters_}, PortUse::kOwn, &sink_).ok());
   }
 
-  absl::StatusOr<std::string> Run(const std::string& method, const CommandRegistry::Arguments& arguments = {}) {
+  absl::StatusOr<std::string> Run(const std::string& method,
+                                  const CommandRegistry::Arguments& arguments = {}) {
     return registry_.Run(method, arguments);
   }
   std::string Text(const std::string& method, const CommandRegistry::Arguments& arguments = {}) {
@@ -40,7 +41,8 @@ class FabricCommandsTest : public ::testing::Test {
     return answer.ok() ? *answer : "";
   }
   PortConfig config() const { return sink_.Get().configs.back(); }
-  void Send(MadMethod method, SaAttribute attribute, uint64_t mask, const std::function<void(absl::Span<uint8_t>)>& encode) {
+  void Send(MadMethod method, SaAttribute attribute, uint64_t mask,
+            const std::function<void(absl::Span<uint8_t>)>& encode) {
     SaHeader header;
     header.method = method;
     header.attribute = attribute;
@@ -64,7 +66,8 @@ class FabricCommandsTest : public ::testing::Test {
 
 TEST_F(FabricCommandsTest, Show) {
   const std::string text = Text("show");
-  EXPECT_THAT(text, AllOf(HasSubstr("h1 "), HasSubstr("lid 0x2"), HasSubstr("active"), HasSubstr("pkeys 0xffff")));
+  EXPECT_THAT(text, AllOf(HasSubstr("h1 "), HasSubstr("lid 0x2"), HasSubstr("active"),
+                          HasSubstr("pkeys 0xffff")));
   EXPECT_THAT(text, HasSubstr("SM present, lid 0x1: 0 MADs answered"));
   EXPECT_THAT(text, AllOf(Not(HasSubstr("survive")), Not(HasSubstr("LimitNOFILE"))));
   SoftPortCounters counters;
@@ -90,15 +93,18 @@ TEST_F(FabricCommandsTest, GroupsAndSubscriptions) {
   group.port_gid = config().gid;
   group.pkey = PKey(0xffff);
   group.join_state = kFullMember | kSendOnlyNonMember;
-  constexpr uint64_t kCreate =
-      mcm::kMgid | mcm::kPortGid | mcm::kJoinState | mcm::kQKey | mcm::kPKey | mcm::kTrafficClass | mcm::kSl | mcm::kFlowLabel;
-  Send(MadMethod::kSet, SaAttribute::kMcMemberRecord, kCreate, [&](auto record) { EncodeMcMemberRecord(group, record); });
-  EXPECT_THAT(Text("groups"),
-              AllOf(HasSubstr(group.mgid.ToString()), HasSubstr("mlid 0xc001"), HasSubstr("\n  h1 lid 0x2 full send-only\n")));
+  constexpr uint64_t kCreate = mcm::kMgid | mcm::kPortGid | mcm::kJoinState | mcm::kQKey |
+                               mcm::kPKey | mcm::kTrafficClass | mcm::kSl | mcm::kFlowLabel;
+  Send(MadMethod::kSet, SaAttribute::kMcMemberRecord, kCreate,
+       [&](auto record) { EncodeMcMemberRecord(group, record); });
+  EXPECT_THAT(Text("groups"), AllOf(HasSubstr(group.mgid.ToString()), HasSubstr("mlid 0xc001"),
+                                    HasSubstr("\n  h1 lid 0x2 full send-only\n")));
   InformInfo info;
   info.trap = 66;
-  Send(MadMethod::kSet, SaAttribute::kInformInfo, 0, [&](auto record) { EncodeInformInfo(info, record); });
-  EXPECT_EQ(Text("subscriptions"), "h1: generic traps 66, types all, producers all, from all LIDs\n");
+  Send(MadMethod::kSet, SaAttribute::kInformInfo, 0,
+       [&](auto record) { EncodeInformInfo(info, record); });
+  EXPECT_EQ(Text("subscriptions"),
+            "h1: generic traps 66, types all, producers all, from all LIDs\n");
   EXPECT_EQ(Text("sm", {"restart"}), "ok\n");
   EXPECT_EQ(Text("groups"), "");
   EXPECT_EQ(Text("subscriptions"), "");
@@ -114,9 +120,11 @@ TEST_F(FabricCommandsTest, Services) {
   record.lease = 60;
   record.name = "eoib\n";
   const uint64_t mask = service::kId | service::kGid | service::kPKey | service::kName;
-  Send(MadMethod::kSet, SaAttribute::kServiceRecord, mask, [&](auto to) { EncodeServiceRecord(record, to); });
+  Send(MadMethod::kSet, SaAttribute::kServiceRecord, mask,
+       [&](auto to) { EncodeServiceRecord(record, to); });
   EXPECT_EQ(Text("services"), "h1: 0x02656f6962007fff \"eoib\\n\" pkey 0xffff lease forever\n");
-  Send(MadMethod::kSet, SaAttribute::kServiceRecord, mask | service::kLease, [&](auto to) { EncodeServiceRecord(record, to); });
+  Send(MadMethod::kSet, SaAttribute::kServiceRecord, mask | service::kLease,
+       [&](auto to) { EncodeServiceRecord(record, to); });
   EXPECT_THAT(Text("services"), HasSubstr(" lease 60 s\n"));
   EXPECT_EQ(Text("sm", {"restart"}), "ok\n");
   EXPECT_EQ(Text("services"), "");
@@ -162,7 +170,8 @@ TEST_F(FabricCommandsTest, MistypedArgumentsAreRefused) {
       {"partition/remove", {"0x8001", "h1"}, absl::StatusCode::kNotFound},
   };
   for (const auto& row : kRows) {
-    EXPECT_EQ(Run(row.method, row.arguments).status().code(), row.code) << row.method << " " << row.arguments[0];
+    EXPECT_EQ(Run(row.method, row.arguments).status().code(), row.code)
+        << row.method << " " << row.arguments[0];
   }
 }
 

@@ -6,7 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "control/daemon/counter_text.h"
+#include "vswitch/base/daemon/counter_text.h"
 
 namespace eoib::softhca {
 namespace {
@@ -20,13 +20,14 @@ constexpr size_t kMostWords = 12;
 template <typename Integer>
 absl::Status ParseNumber(const std::string& word, const std::string& value, Integer* number) {
   if (absl::SimpleAtoi(value, number)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("fault: ", word, " ", value, ": must be a number; parts are of a million, 10000 is 1 %"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "fault: ", word, " ", value, ": must be a number; parts are of a million, 10000 is 1 %"));
 }
 
 absl::Status ParseDelay(const std::string& value, absl::Duration* delay) {
   if (absl::ParseDuration(value, delay)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("fault: delay ", value, ": must be a duration, such as 2ms"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("fault: delay ", value, ": must be a duration, such as 2ms"));
 }
 
 absl::Status ParseOption(const std::string& word, const std::string& value, FaultRule* rule) {
@@ -35,7 +36,8 @@ absl::Status ParseOption(const std::string& word, const std::string& value, Faul
   if (word == "reorder") return ParseNumber(word, value, &rule->reorder_ppm);
   if (word == "delay") return ParseDelay(value, &rule->delay);
   if (word == "seed") return ParseNumber(word, value, &rule->seed);
-  return absl::InvalidArgumentError(absl::StrCat("fault: ", word, ": must be loss, duplicate, reorder, delay or seed"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("fault: ", word, ": must be loss, duplicate, reorder, delay or seed"));
 }
 
 Json ConservationJson(const Conservation& conservation) {
@@ -76,11 +78,14 @@ std::string CountersText(const Json& answer) {
 }  // namespace
 
 absl::StatusOr<Fault> ParseFault(absl::Span<const std::string> words) {
-  if (words.size() < 2) return absl::InvalidArgumentError("fault: must name a source and a destination");
+  if (words.size() < 2)
+    return absl::InvalidArgumentError("fault: must name a source and a destination");
   Fault fault{words[0], words[1], FaultRule()};
   for (size_t i = 2; i < words.size(); i += 2) {
-    if (i + 1 == words.size()) return absl::InvalidArgumentError(absl::StrCat("fault: ", words[i], ": needs a value"));
-    if (absl::Status status = ParseOption(words[i], words[i + 1], &fault.rule); !status.ok()) return status;
+    if (i + 1 == words.size())
+      return absl::InvalidArgumentError(absl::StrCat("fault: ", words[i], ": needs a value"));
+    if (absl::Status status = ParseOption(words[i], words[i + 1], &fault.rule); !status.ok())
+      return status;
   }
   return fault;
 }
@@ -91,7 +96,8 @@ std::string FormatFault(const Fault& fault) {
   if (rule.loss_ppm != 0) absl::StrAppend(&text, " loss ", rule.loss_ppm);
   if (rule.duplicate_ppm != 0) absl::StrAppend(&text, " duplicate ", rule.duplicate_ppm);
   if (rule.reorder_ppm != 0) absl::StrAppend(&text, " reorder ", rule.reorder_ppm);
-  if (rule.delay != absl::ZeroDuration()) absl::StrAppend(&text, " delay ", absl::FormatDuration(rule.delay));
+  if (rule.delay != absl::ZeroDuration())
+    absl::StrAppend(&text, " delay ", absl::FormatDuration(rule.delay));
   if (rule.seed != FaultRule().seed) absl::StrAppend(&text, " seed ", rule.seed);
   return text;
 }
@@ -116,7 +122,9 @@ Result Show(Subnet* subnet) {
 }
 
 Result Clear(const Arguments& arguments, Subnet* subnet) {
-  if (arguments.size() == 1) return absl::InvalidArgumentError("fault/clear: must name a source and a destination, or nothing");
+  if (arguments.size() == 1)
+    return absl::InvalidArgumentError(
+        "fault/clear: must name a source and a destination, or nothing");
   if (arguments.empty()) {
     subnet->ClearFaults();
   } else if (absl::Status status = subnet->ClearFault(arguments[0], arguments[1]); !status.ok()) {
@@ -131,7 +139,8 @@ Result Counters(const Arguments& arguments, Subnet* subnet) {
     const std::string& name = arguments[0];
     const absl::optional<SoftPortCounters> counters = subnet->CountersOf(name);
     if (!counters.has_value()) {
-      return absl::NotFoundError(absl::StrCat("counters of port ", name, ": no process has registered it"));
+      return absl::NotFoundError(
+          absl::StrCat("counters of port ", name, ": no process has registered it"));
     }
     json["ports"].push_back(PortJson(name, *counters));
     return Answer(json, CountersText);
@@ -146,15 +155,20 @@ Result Counters(const Arguments& arguments, Subnet* subnet) {
 }  // namespace
 
 void RegisterFaultCommands(Subnet* subnet, CommandRegistry* registry) {
-  registry->Register({"fault", "SOURCE|* DESTINATION|* [loss PPM] [duplicate PPM] [reorder PPM] [delay DURATION] [seed N]",
-                      "simulate faults on datagrams between two ports; replaces the rule with the same names", 2, kMostWords,
-                      [subnet](const Arguments& arguments) { return Set(arguments, subnet); }});
   registry->Register(
-      {"fault/show", "", "the faults that ports simulate", 0, 0, [subnet](const Arguments&) { return Show(subnet); }});
-  registry->Register({"fault/clear", "[SOURCE DESTINATION]", "end the faults between two ports, or all", 0, 2,
+      {"fault",
+       "SOURCE|* DESTINATION|* [loss PPM] [duplicate PPM] [reorder PPM] [delay DURATION] [seed N]",
+       "simulate faults on datagrams between two ports; replaces the rule with the same names", 2,
+       kMostWords, [subnet](const Arguments& arguments) { return Set(arguments, subnet); }});
+  registry->Register({"fault/show", "", "the faults that ports simulate", 0, 0,
+                      [subnet](const Arguments&) { return Show(subnet); }});
+  registry->Register({"fault/clear", "[SOURCE DESTINATION]",
+                      "end the faults between two ports, or all", 0, 2,
                       [subnet](const Arguments& arguments) { return Clear(arguments, subnet); }});
-  registry->Register({"counters", "[PORT]", "counters of ports, also of ended ones, and the conservation of datagrams", 0, 1,
-                      [subnet](const Arguments& arguments) { return Counters(arguments, subnet); }});
+  registry->Register(
+      {"counters", "[PORT]",
+       "counters of ports, also of ended ones, and the conservation of datagrams", 0, 1,
+       [subnet](const Arguments& arguments) { return Counters(arguments, subnet); }});
   registry->MarkReadOnly({"fault/show", "counters"});
 }
 

@@ -6,18 +6,19 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "control/daemon/command_registry.h"
+#include "vswitch/base/daemon/command_registry.h"
 #include "vswitch/fabric/softhca/subnet/subnet.h"
 
 namespace eoib::softhca {
 
-// Parses "SOURCE DESTINATION [loss PPM] [duplicate PPM] [reorder PPM] [delay DURATION] [seed N]": names of ports, or * for
-// any; a duration such as "2ms". kInvalidArgument names the wrong word.
+// Parses "SOURCE DESTINATION [loss PPM] [duplicate PPM] [reorder PPM] [delay DURATION] [seed N]":
+// names of ports, or * for any; a duration such as "2ms". kInvalidArgument names the wrong word.
 absl::StatusOr<Fault> ParseFault(absl::Span<const std::string> words);
 // Formats a fault in that form, without options at their defaults.
 std::string FormatFault(const Fault& fault);
 
-// Registers fault, fault/show, fault/clear and counters. `subnet` outlives the registry's last command.
+// Registers fault, fault/show, fault/clear and counters. `subnet` outlives the registry's last
+// command.
 void RegisterFaultCommands(Subnet* subnet, CommandRegistry* registry);
 
 }  // namespace eoib::softhca

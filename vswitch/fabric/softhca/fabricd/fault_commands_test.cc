@@ -19,7 +19,9 @@ namespace {
 
 using testing::HasSubstr;
 
-std::vector<std::string> Words(absl::string_view text) { return absl::StrSplit(text, ' ', absl::SkipEmpty()); }
+std::vector<std::string> Words(absl::string_view text) {
+  return absl::StrSplit(text, ' ', absl::SkipEmpty());
+}
 
 TEST(FaultCommandsTest, FaultsAreFormattedAsTheyAreParsed) {
   const char* const kRows[] = {
@@ -50,7 +52,8 @@ TEST(FaultCommandsTest, AnInvalidWordIsNamed) {
       {"a b gloss 5", "gloss: must be loss, duplicate"},
   };
   for (const Row& row : kRows) {
-    EXPECT_THAT(std::string(ParseFault(Words(row.words)).status().message()), HasSubstr(row.error)) << row.words;
+    EXPECT_THAT(std::string(ParseFault(Words(row.words)).status().message()), HasSubstr(row.error))
+        << row.words;
   }
 }
 
@@ -83,7 +86,9 @@ TEST_F(FaultCommandsRun, FaultsAreSetShownAndCleared) {
 }
 
 // A line of the answer, with its alignment.
-std::string Line(const std::string& name, uint64_t value) { return absl::StrFormat("\n  %-26s %12u  ", name, value); }
+std::string Line(const std::string& name, uint64_t value) {
+  return absl::StrFormat("\n  %-26s %12u  ", name, value);
+}
 
 TEST_F(FaultCommandsRun, CountersAreShownAlsoOfTheDead) {
   EXPECT_THAT(Run("counters"), testing::StartsWith("conservation\n"));
@@ -95,17 +100,19 @@ TEST_F(FaultCommandsRun, CountersAreShownAlsoOfTheDead) {
     b->Receive();
   }
   const auto of_a =
-      testing::AllOf(testing::StartsWith("a\n"), HasSubstr(Line("xmit_packets", 3)), HasSubstr(Line("xmit_bytes", 15)),
-                     HasSubstr(Line("rcv_delivered", 0)), testing::Not(HasSubstr("b\n")));
-  const auto of_b =
-      testing::AllOf(testing::StartsWith("b\n"), HasSubstr(Line("xmit_packets", 0)), HasSubstr(Line("rcv_delivered", 3)));
+      testing::AllOf(testing::StartsWith("a\n"), HasSubstr(Line("xmit_packets", 3)),
+                     HasSubstr(Line("xmit_bytes", 15)), HasSubstr(Line("rcv_delivered", 0)),
+                     testing::Not(HasSubstr("b\n")));
+  const auto of_b = testing::AllOf(testing::StartsWith("b\n"), HasSubstr(Line("xmit_packets", 0)),
+                                   HasSubstr(Line("rcv_delivered", 3)));
   const auto expect_counters = [&] {
     EXPECT_THAT(Run("counters", "a"), of_a);
     EXPECT_THAT(Run("counters", "b"), of_b);
     const std::string all = Run("counters");
-    EXPECT_THAT(all, testing::StartsWith(Run("counters", "a") + Run("counters", "b") + "conservation" + Line("copies", 3)));
-    EXPECT_THAT(all,
-                testing::AllOf(HasSubstr(Line("delivered", 3)), HasSubstr(Line("in_rings", 0)), HasSubstr(Line("died", 0))));
+    EXPECT_THAT(all, testing::StartsWith(Run("counters", "a") + Run("counters", "b") +
+                                         "conservation" + Line("copies", 3)));
+    EXPECT_THAT(all, testing::AllOf(HasSubstr(Line("delivered", 3)), HasSubstr(Line("in_rings", 0)),
+                                    HasSubstr(Line("died", 0))));
   };
   {
     SCOPED_TRACE("alive");

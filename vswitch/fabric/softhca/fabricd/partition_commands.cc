@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "control/daemon/log.h"
+#include "vswitch/base/daemon/log.h"
 #include "vswitch/fabric/softhca/subnet/subnet_config_files.h"
 
 namespace eoib::softhca {
@@ -14,17 +14,20 @@ using Arguments = CommandRegistry::Arguments;
 
 absl::StatusOr<SubnetConfig> LoadFiles(const std::string& path) {
   if (!path.empty()) return LoadSubnetConfig(path);
-  return absl::FailedPreconditionError("eoib-fabricd has no file of partitions; start it with --config=FILE");
+  return absl::FailedPreconditionError(
+      "eoib-fabricd has no file of partitions; start it with --config=FILE");
 }
 
 Json ToJsonLines(absl::string_view text) {
   Json lines = Json::array();
-  for (absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) lines.push_back(std::string(line));
+  for (absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty()))
+    lines.push_back(std::string(line));
   return lines;
 }
 
 // `none`: the text if there are no lines. `head` stands above them.
-Answer LinesAnswer(const char* key, absl::string_view lines, const char* none, const std::string& head) {
+Answer LinesAnswer(const char* key, absl::string_view lines, const char* none,
+                   const std::string& head) {
   return Answer({{key, ToJsonLines(lines)}}, [key, none, head](const Json& json) {
     if (json[key].empty()) return std::string(none);
     std::string text = head;
@@ -36,8 +39,8 @@ Answer LinesAnswer(const char* key, absl::string_view lines, const char* none, c
 absl::StatusOr<Answer> Diff(const std::string& path, const Subnet& subnet) {
   const absl::StatusOr<SubnetConfig> config = LoadFiles(path);
   if (!config.ok()) return config.status();
-  return LinesAnswer("reload", DiffPartitions(subnet.Partitions(), config->partitions), "a reload would change nothing\n",
-                     "a reload would:\n");
+  return LinesAnswer("reload", DiffPartitions(subnet.Partitions(), config->partitions),
+                     "a reload would change nothing\n", "a reload would:\n");
 }
 
 absl::StatusOr<Answer> Save(const std::string& path, const Subnet& subnet) {
@@ -66,13 +69,15 @@ absl::StatusOr<Answer> ReloadPartitions(const std::string& path, Subnet* subnet)
 }
 
 void RegisterPartitionCommands(const std::string& path, Subnet* subnet, CommandRegistry* registry) {
-  registry->Register({"reload", "", "apply the partitions of the --config file and its drop-ins", 0, 0,
-                      [=](const Arguments&) { return ReloadPartitions(path, subnet); }});
-  registry->Register({"config/diff", "", "what a reload would change", 0, 0, [=](const Arguments&) { return Diff(path, *subnet); }});
+  registry->Register({"reload", "", "apply the partitions of the --config file and its drop-ins", 0,
+                      0, [=](const Arguments&) { return ReloadPartitions(path, subnet); }});
+  registry->Register({"config/diff", "", "what a reload would change", 0, 0,
+                      [=](const Arguments&) { return Diff(path, *subnet); }});
   registry->Register({"config/save", "", "write the present partitions into a drop-in", 0, 0,
                       [=](const Arguments&) { return Save(path, *subnet); }});
   registry->RegisterText("config/show", "the present partitions", [=] {
-    return Answer({{"config", ToToml(subnet->Partitions())}}, [](const Json& json) { return TextOf(json, "config"); });
+    return Answer({{"config", ToToml(subnet->Partitions())}},
+                  [](const Json& json) { return TextOf(json, "config"); });
   });
   registry->MarkReadOnly({"config/diff", "config/show"});
 }

@@ -5,13 +5,14 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "control/daemon/command_registry.h"
+#include "vswitch/base/daemon/command_registry.h"
 #include "vswitch/fabric/softhca/subnet/subnet.h"
 
 namespace eoib::softhca {
 
-// Applies the files of `path` (subnet_config_files.h) in place of the present partitions, or returns an error with nothing
-// changed. Returns what changed. kFailedPrecondition if `path` is empty.
+// Applies the files of `path` (subnet_config_files.h) in place of the present partitions, or
+// returns an error with nothing changed. Returns what changed. kFailedPrecondition if `path` is
+// empty.
 absl::StatusOr<Answer> ReloadPartitions(const std::string& path, Subnet* subnet);
 
 // `subnet` outlives the registry.

@@ -17,7 +17,9 @@ absl::optional<Environment> ReadEnvironment(const char* library) {
   const char* fabric = std::getenv("EOIB_FABRIC");
   const char* port = std::getenv("EOIB_PORT");
   if (fabric != nullptr && port != nullptr) return Environment{fabric, port};
-  std::fprintf(stderr, "%s: no device: set EOIB_FABRIC to fabricd's socket and EOIB_PORT to a port's name\n", library);
+  std::fprintf(
+      stderr, "%s: no device: set EOIB_FABRIC to fabricd's socket and EOIB_PORT to a port's name\n",
+      library);
   return absl::nullopt;
 }
 

@@ -22,7 +22,8 @@ struct Environment {
   std::unique_ptr<SubnetLink> Connect() const;
 };
 
-// Returns nullopt, after a message from `library` on standard error, if one of the two variables is missing.
+// Returns nullopt, after a message from `library` on standard error, if one of the two variables is
+// missing.
 absl::optional<Environment> ReadEnvironment(const char* library);
 
 }  // namespace eoib::softhca

@@ -1,5 +1,5 @@
-// infiniband-diags on our subnet: ibstat, sminfo, saquery, smpquery, perfquery and ibnetdiscover, through libibumad. Each
-// output is checked before and after a change of the subnet.
+// infiniband-diags on our subnet: ibstat, sminfo, saquery, smpquery, perfquery and ibnetdiscover,
+// through libibumad. Each output is checked before and after a change of the subnet.
 #include <set>
 #include <string>
 
@@ -32,7 +32,8 @@ std::string Hex(Guid guid) { return absl::StrFormat("0x%016x", guid.value()); }
 class StrangersDiagsTest : public StrangersTest {
  protected:
   void SetUp() override {
-    ASSERT_EQ(access("/usr/sbin/saquery", X_OK), 0) << "this test needs saquery: apt-get install infiniband-diags";
+    ASSERT_EQ(access("/usr/sbin/saquery", X_OK), 0)
+        << "this test needs saquery: apt-get install infiniband-diags";
     StrangersTest::SetUp();
   }
   uint16_t LidOf(const std::string& name) const { return ConfigOf(name).lid.value(); }
@@ -48,8 +49,8 @@ class StrangersDiagsTest : public StrangersTest {
     SaHeader header;
     header.method = member ? MadMethod::kSet : MadMethod::kDelete;
     header.attribute = SaAttribute::kMcMemberRecord;
-    header.component_mask = mcm::kMgid | mcm::kPortGid | mcm::kJoinState | mcm::kQKey | mcm::kPKey | mcm::kTrafficClass |
-                            mcm::kSl | mcm::kFlowLabel;
+    header.component_mask = mcm::kMgid | mcm::kPortGid | mcm::kJoinState | mcm::kQKey | mcm::kPKey |
+                            mcm::kTrafficClass | mcm::kSl | mcm::kFlowLabel;
     Mad mad;
     EncodeSaHeader(header, &mad);
     EncodeMcMemberRecord(record, SaRecord(&mad));
@@ -85,17 +86,21 @@ TEST_F(StrangersDiagsTest, IbstatShowsThePort) {
 }
 
 // ibstatus is a shell script that reads sysfs, where we have nothing.
-TEST_F(StrangersDiagsTest, IbstatusFindsNoDevice) { EXPECT_THAT(RunInVain("host1", "ibstatus"), HasSubstr("No devices")); }
+TEST_F(StrangersDiagsTest, IbstatusFindsNoDevice) {
+  EXPECT_THAT(RunInVain("host1", "ibstatus"), HasSubstr("No devices"));
+}
 
 TEST_F(StrangersDiagsTest, SminfoFindsTheSubnetManagerWhereItIs) {
-  EXPECT_THAT(Run("host1", "sminfo"), ContainsRegex("sm lid 1 sm guid 0x[0-9a-f]+, .* SMINFO_MASTER"));
+  EXPECT_THAT(Run("host1", "sminfo"),
+              ContainsRegex("sm lid 1 sm guid 0x[0-9a-f]+, .* SMINFO_MASTER"));
   ASSERT_TRUE(subnet_.MoveSm(Lid(88)).ok());
   EXPECT_THAT(Run("host1", "sminfo"), HasSubstr("sm lid 88 "));
   EXPECT_THAT(Run("host1", "sminfo -D 0,1"), HasSubstr("SMINFO_MASTER"));
   subnet_.SetSmAbsent(true);
   RunInVain("host1", "sminfo -t 100");
   EXPECT_THAT(RunInVain("host1", "saquery -t 100"), HasSubstr("timed out"));
-  EXPECT_THAT(Run("host1", absl::StrCat("smpquery nodedesc ", LidOf("host1"))), HasSubstr("host1")) << "ports answer";
+  EXPECT_THAT(Run("host1", absl::StrCat("smpquery nodedesc ", LidOf("host1"))), HasSubstr("host1"))
+      << "ports answer";
   subnet_.SetSmAbsent(false);
   EXPECT_THAT(Run("host1", "sminfo"), HasSubstr("SMINFO_MASTER"));
 }
@@ -104,7 +109,8 @@ TEST_F(StrangersDiagsTest, SaqueryOfNodes) {
   auto other = OpenNode("host2");
   std::string output = Run("host1", "saquery");
   EXPECT_EQ(Count(output, "NodeRecord dump"), 3u) << "the switch, host2, and host1 itself";
-  for (const char* name : {"eoib-fabricd", "host1", "host2"}) EXPECT_THAT(output, Shows("NodeDescription", name));
+  for (const char* name : {"eoib-fabricd", "host1", "host2"})
+    EXPECT_THAT(output, Shows("NodeDescription", name));
   output = Run("host1", absl::StrCat("saquery NR ", LidOf("host2")));
   EXPECT_EQ(Count(output, "NodeRecord dump"), 1u);
   EXPECT_THAT(output, Shows("port_guid", Hex(other->config().port_guid)));
@@ -123,11 +129,14 @@ TEST_F(StrangersDiagsTest, SaqueryOfTablesInManySegments) {
   RecordingSink sink;
   for (size_t i = 0; i < kHosts; ++i) {
     links.push_back(subnet_.Connect());
-    ASSERT_TRUE(links.back()->Register(absl::StrCat("crowd", i), PortResources(), PortUse::kManage, &sink).ok());
+    ASSERT_TRUE(links.back()
+                    ->Register(absl::StrCat("crowd", i), PortResources(), PortUse::kManage, &sink)
+                    .ok());
   }
   EXPECT_EQ(Count(Run("host1", "saquery"), "NodeRecord dump"), kHosts + 2);
   EXPECT_EQ(Count(Run("host1", "saquery PIR"), "PortInfoRecord dump"), kHosts + 2);
-  EXPECT_EQ(Count(Run("host1", "saquery -p"), "PathRecord dump"), (kHosts + 1) * (kHosts + 1)) << "1,200 segments";
+  EXPECT_EQ(Count(Run("host1", "saquery -p"), "PathRecord dump"), (kHosts + 1) * (kHosts + 1))
+      << "1,200 segments";
   links.resize(kHosts / 2);
   EXPECT_EQ(Count(Run("host1", "saquery"), "NodeRecord dump"), kHosts / 2 + 2);
 }
@@ -142,7 +151,8 @@ TEST_F(StrangersDiagsTest, SaqueryOfPaths) {
   EXPECT_THAT(output, Shows("slid", absl::StrCat(LidOf("host1"))));
   EXPECT_THAT(output, Shows("pkey", "0xFFFF"));
   EXPECT_THAT(output, Shows("mtu", "0x85"));
-  EXPECT_THAT(Run("host1", "saquery -p --src-to-dst host1:host2"), Shows("dlid", absl::StrCat(LidOf("host2"))));
+  EXPECT_THAT(Run("host1", "saquery -p --src-to-dst host1:host2"),
+              Shows("dlid", absl::StrCat(LidOf("host2"))));
   ASSERT_TRUE(subnet_.AddToPartition(PKey(0x8001), "ALL", Membership::kFull).ok());
   output = Run("host1", ask + absl::StrCat(LidOf("host2")));
   EXPECT_EQ(Count(output, "PathRecord dump"), 2u) << "one in each partition";
@@ -164,7 +174,8 @@ TEST_F(StrangersDiagsTest, SaqueryOfGroupsAndMembers) {
   output = Run("host1", "saquery -m");
   EXPECT_EQ(Count(output, "MCMemberRecord member dump"), 1u);
   EXPECT_THAT(output, HasSubstr("ff12:e01b:ffff::1"));
-  const std::string path = Run("host1", absl::StrCat("saquery -p --slid ", LidOf("host2"), " --dgid ff12:e01b:ffff::1"));
+  const std::string path =
+      Run("host1", absl::StrCat("saquery -p --slid ", LidOf("host2"), " --dgid ff12:e01b:ffff::1"));
   EXPECT_THAT(path, Shows("dlid", "49153")) << "0xc001";
   ASSERT_NO_FATAL_FAILURE(SetMembership(member.get(), mgid, false));
   EXPECT_THAT(Run("host1", "saquery -g"), IsEmpty());
@@ -175,7 +186,8 @@ TEST_F(StrangersDiagsTest, SaqueryOfPortInfosAndPKeys) {
   Run("host1", "ibstat");
   const std::string lid = absl::StrCat(LidOf("host1"));
   EXPECT_THAT(Run("host1", "saquery PIR " + lid), Shows("SMLid", "1"));
-  EXPECT_EQ(Count(Run("host1", "saquery -s"), "PortInfoRecord dump"), 1u) << "the one port with a subnet manager";
+  EXPECT_EQ(Count(Run("host1", "saquery -s"), "PortInfoRecord dump"), 1u)
+      << "the one port with a subnet manager";
   EXPECT_THAT(Run("host1", "saquery PKTR"), HasSubstr("0xffff 0x0000"));
   ASSERT_TRUE(subnet_.MoveSm(Lid(88)).ok());
   ASSERT_TRUE(subnet_.AddToPartition(PKey(0x8001), "host1", Membership::kLimited).ok());
@@ -208,10 +220,12 @@ TEST_F(StrangersDiagsTest, SmpqueryByLidAndAlongDirectedRoutes) {
   ASSERT_TRUE(subnet_.SetLid("host2", Lid(77)).ok());
   EXPECT_THAT(Run("host1", "smpquery pkeys 77"), HasSubstr("0: 0xffff 0x8001 0x0000"));
   EXPECT_THAT(Run("host1", "smpquery -D portinfo 0,1,1 1"), Shows("Lid", "77"));
-  EXPECT_THAT(Run("host1", "smpquery portinfo 1 1"), Shows("LinkState", "Active")) << "the switch's end of host2's cable";
+  EXPECT_THAT(Run("host1", "smpquery portinfo 1 1"), Shows("LinkState", "Active"))
+      << "the switch's end of host2's cable";
   ASSERT_TRUE(subnet_.SetLink("host2", false).ok());
   EXPECT_THAT(Run("host1", "smpquery portinfo 1 1"), Shows("LinkState", "Down"));
-  EXPECT_THAT(RunInVain("host1", "smpquery -t 100 nodeinfo 77"), HasSubstr("node info query failed"));
+  EXPECT_THAT(RunInVain("host1", "smpquery -t 100 nodeinfo 77"),
+              HasSubstr("node info query failed"));
 }
 
 TEST_F(StrangersDiagsTest, PerfqueryCountsAndClears) {
@@ -226,8 +240,10 @@ TEST_F(StrangersDiagsTest, PerfqueryCountsAndClears) {
   std::string output = Run("asker", ask);
   EXPECT_THAT(output, Shows("PortXmitPkts", "3"));
   EXPECT_THAT(output, Shows("PortXmitData", "324")) << "3 * (8 + 12 + 8 + 400 + 4) / 4";
-  EXPECT_THAT(Run("asker", absl::StrCat("perfquery ", LidOf("host2"), " 1")), Shows("PortRcvPkts", "3"));
-  EXPECT_THAT(Run("asker", absl::StrCat("perfquery -x ", LidOf("host1"), " 1")), Shows("PortUnicastXmitPkts", "3"));
+  EXPECT_THAT(Run("asker", absl::StrCat("perfquery ", LidOf("host2"), " 1")),
+              Shows("PortRcvPkts", "3"));
+  EXPECT_THAT(Run("asker", absl::StrCat("perfquery -x ", LidOf("host1"), " 1")),
+              Shows("PortUnicastXmitPkts", "3"));
   Run("asker", absl::StrCat("perfquery -R ", LidOf("host1"), " 1"));
   EXPECT_THAT(Run("asker", ask), Shows("PortXmitPkts", "0"));
 }
@@ -252,7 +268,8 @@ TEST_F(StrangersDiagsTest, ASecondProcessQueriesWithoutDisturbingTheOwner) {
   EXPECT_THAT(Run("host1", "saquery -g"), HasSubstr("ff12:e01b:ffff::1"));
   EXPECT_THAT(Run("host1", "sminfo"), HasSubstr("SMINFO_MASTER"));
   EXPECT_THAT(Run("host1", "ibstat"), Shows("Base lid", absl::StrCat(before.lid.value())));
-  EXPECT_THAT(Run("host1", absl::StrCat("perfquery ", before.lid.value(), " 1")), HasSubstr("PortXmitPkts"));
+  EXPECT_THAT(Run("host1", absl::StrCat("perfquery ", before.lid.value(), " 1")),
+              HasSubstr("PortXmitPkts"));
   std::vector<uint8_t> mad;
   EXPECT_FALSE(owner->port().ReceiveMad(&mad)) << "answers to others";
   EXPECT_EQ(owner->config().qpns.first, before.qpns.first);
@@ -275,17 +292,22 @@ TEST_F(StrangersDiagsTest, WithoutAFabricThereIsNoDevice) {
 // All functions of this machine's libibumad, except those that need no device.
 TEST_F(StrangersDiagsTest, TheLibraryHasAllOfLibibumadsNames) {
   const std::string listed = Run("host1", "nm -D --defined-only --no-demangle " EOIB_UMAD_LIBRARY);
-  const std::string needed = Run("host1", "nm -D --defined-only /usr/lib/x86_64-linux-gnu/libibumad.so.3");
+  const std::string needed =
+      Run("host1", "nm -D --defined-only /usr/lib/x86_64-linux-gnu/libibumad.so.3");
   const std::set<absl::string_view> kNeedNoDevice = {
-      "umad_debug",      "umad_done",         "umad_free_ca_device_list", "umad_get_fd",       "umad_get_mad_addr", "umad_poll",
-      "umad_release_ca", "umad_release_port", "umad_set_addr",            "umad_set_addr_net",
-      "umad_set_grh", "umad_sort_ca_device_list", "umad_status"};
+      "umad_debug",        "umad_done",         "umad_free_ca_device_list",
+      "umad_get_fd",       "umad_get_mad_addr", "umad_poll",
+      "umad_release_ca",   "umad_release_port", "umad_set_addr",
+      "umad_set_addr_net", "umad_set_grh",      "umad_sort_ca_device_list",
+      "umad_status"};
   size_t names = 0;
   for (absl::string_view line : absl::StrSplit(needed, '\n')) {
     const size_t at = line.find(" T umad_");
     if (at == absl::string_view::npos) continue;
     const absl::string_view name = line.substr(at + 3, line.find('@') - at - 3);
-    if (absl::EndsWith(name, "_str") || absl::EndsWith(name, "dump") || kNeedNoDevice.contains(name)) continue;
+    if (absl::EndsWith(name, "_str") || absl::EndsWith(name, "dump") ||
+        kNeedNoDevice.contains(name))
+      continue;
     ++names;
     EXPECT_THAT(listed, HasSubstr(absl::StrCat(" T ", name, "\n")));
   }

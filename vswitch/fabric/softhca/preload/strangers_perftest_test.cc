@@ -1,4 +1,5 @@
-// perftest on our HCA. It waits for every datagram, so none may be lost. Also rdma_cm, which is not supported.
+// perftest on our HCA. It waits for every datagram, so none may be lost. Also rdma_cm, which is not
+// supported.
 #include <string>
 
 #include "vswitch/fabric/softhca/preload/strangers_test_fixture.h"
@@ -14,15 +15,18 @@ constexpr int kIterations = 1000;
 class StrangersPerftestTest : public StrangersTest {
  protected:
   void SetUp() override {
-    ASSERT_EQ(access("/usr/bin/ib_send_bw", X_OK), 0) << "this test needs ib_send_bw: apt-get install perftest";
+    ASSERT_EQ(access("/usr/bin/ib_send_bw", X_OK), 0)
+        << "this test needs ib_send_bw: apt-get install perftest";
     StrangersTest::SetUp();
   }
 
   // A row of results for each size, at both ends.
-  static void ExpectRows(const Pair& pair, const std::vector<int>& sizes, int iterations = kIterations) {
+  static void ExpectRows(const Pair& pair, const std::vector<int>& sizes,
+                         int iterations = kIterations) {
     for (const std::string& output : {pair.client, pair.server}) {
       for (const int size : sizes) {
-        EXPECT_THAT(output, ContainsRegex(absl::StrCat("\n ", size, " +", iterations, " +[0-9.]+"))) << size;
+        EXPECT_THAT(output, ContainsRegex(absl::StrCat("\n ", size, " +", iterations, " +[0-9.]+")))
+            << size;
       }
     }
   }
@@ -64,12 +68,13 @@ TEST_F(StrangersPerftestTest, BandwidthInBothDirections) {
 }
 
 TEST_F(StrangersPerftestTest, LatencyOfInlineData) {
-  ExpectRows(RunPair({"ib_send_lat", "-c", "UD", "-I", "200", "-C", "-s", "200", "-n", "100"}), {200}, 100);
+  ExpectRows(RunPair({"ib_send_lat", "-c", "UD", "-I", "200", "-C", "-s", "200", "-n", "100"}),
+             {200}, 100);
   ExpectNoLosses();
 }
 
-// The program joins through libibumad, beside its own queue pairs. The sender also receives its own datagrams and never polls
-// them.
+// The program joins through libibumad, beside its own queue pairs. The sender also receives its own
+// datagrams and never polls them.
 TEST_F(StrangersPerftestTest, BandwidthToAGroupAndTheGroupEnds) {
   const char kMgid[] = "255:18:224:27:255:255:0:0:0:0:0:0:0:0:0:1";
   ExpectRows(RunPair({"ib_send_bw", "-c", "UD", "-g", "-M", kMgid}), {4096});
@@ -79,10 +84,12 @@ TEST_F(StrangersPerftestTest, BandwidthToAGroupAndTheGroupEnds) {
 }
 
 TEST_F(StrangersPerftestTest, RdmaCmIsNotSupportedAndSaysSo) {
-  ASSERT_EQ(access("/usr/bin/rping", X_OK), 0) << "this test needs rping: apt-get install rdmacm-utils";
-  const char* const kCommands[] = {"ib_send_bw -R",     "rping -s -a 127.0.0.1",    "rping -c -a 127.0.0.1",
-                                   "rdma_server",       "rdma_client -s 127.0.0.1", "udaddy",
-                                   "mckey -m 224.1.1.1"};
+  ASSERT_EQ(access("/usr/bin/rping", X_OK), 0)
+      << "this test needs rping: apt-get install rdmacm-utils";
+  const char* const kCommands[] = {
+      "ib_send_bw -R",     "rping -s -a 127.0.0.1",    "rping -c -a 127.0.0.1",
+      "rdma_server",       "rdma_client -s 127.0.0.1", "udaddy",
+      "mckey -m 224.1.1.1"};
   for (const char* command : kCommands)
     EXPECT_THAT(RunInVain("host1", command), HasSubstr("rdma_cm is not supported")) << command;
 }

@@ -13,16 +13,21 @@ constexpr char kMgid[] = "ff12:e01b:ffff::1";
 class StrangersPyverbsTest : public StrangersTest {
  protected:
   void SetUp() override {
-    ASSERT_EQ(access("/usr/lib/python3/dist-packages/pyverbs", X_OK), 0) << "this test needs apt-get install python3-pyverbs";
+    ASSERT_EQ(access("/usr/lib/python3/dist-packages/pyverbs", X_OK), 0)
+        << "this test needs apt-get install python3-pyverbs";
     StrangersTest::SetUp();
   }
-  std::unique_ptr<Program> Start(const std::string& port, const std::vector<std::string>& options) const {
-    std::vector<std::string> arguments = {"/usr/bin/python3", EOIB_PRELOAD_SOURCES "/group_peer_for_test.py", kMgid};
+  std::unique_ptr<Program> Start(const std::string& port,
+                                 const std::vector<std::string>& options) const {
+    std::vector<std::string> arguments = {"/usr/bin/python3",
+                                          EOIB_PRELOAD_SOURCES "/group_peer_for_test.py", kMgid};
     arguments.insert(arguments.end(), options.begin(), options.end());
     return std::make_unique<Program>(directory_, port, arguments);
   }
   static bool Says(const Program& program, const std::string& text) {
-    return Eventually([&] { return program.output().find(text) != std::string::npos || !program.IsRunning(); }) &&
+    return Eventually([&] {
+             return program.output().find(text) != std::string::npos || !program.IsRunning();
+           }) &&
            program.output().find(text) != std::string::npos;
   }
   std::string From(const std::string& port, const std::string& text) const {

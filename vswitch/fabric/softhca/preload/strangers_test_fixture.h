@@ -1,6 +1,7 @@
 // StrangersTest: unmodified programs by others, with our preload libraries, on one software subnet.
 //
-// The test program moves into its own network namespace, since some of the programs first meet by TCP.
+// The test program moves into its own network namespace, since some of the programs first meet by
+// TCP.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_PRELOAD_STRANGERS_TEST_FIXTURE_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_PRELOAD_STRANGERS_TEST_FIXTURE_H_
 
@@ -86,7 +87,8 @@ class Program {
   }
   bool IsRunning() const {
     siginfo_t ended{};
-    return waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == 0;
+    return waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           ended.si_pid == 0;
   }
   std::string output() const {
     std::ifstream file(output_);
@@ -124,7 +126,8 @@ class StrangersTest : public testing::Test {
     server_.reset();
   }
 
-  // Runs a program that must succeed and returns its output; otherwise fails the test with the output.
+  // Runs a program that must succeed and returns its output; otherwise fails the test with the
+  // output.
   std::string Run(const std::string& port, const std::string& command) {
     Program program(directory_, port, absl::StrSplit(command, ' '));
     EXPECT_EQ(program.Wait(), 0) << command << "\n" << program.output();
@@ -140,7 +143,8 @@ class StrangersTest : public testing::Test {
     return program.output();
   }
 
-  // A client that first talks TCP to a server. While the server does not listen yet, the client fails, with a message.
+  // A client that first talks TCP to a server. While the server does not listen yet, the client
+  // fails, with a message.
   struct Pair {
     int server_status = -1, client_status = -1;
     std::string server, client;
@@ -155,7 +159,8 @@ class StrangersTest : public testing::Test {
     EXPECT_TRUE(Eventually([&] {
       client = std::make_unique<Program>(directory_, "client", arguments);
       pair.client_status = client->Wait();
-      return pair.client_status != 1 || client->output().find("Couldn't connect") == std::string::npos;
+      return pair.client_status != 1 ||
+             client->output().find("Couldn't connect") == std::string::npos;
     }));
     pair.server_status = server.Wait();
     pair.client = client->output();
@@ -169,7 +174,8 @@ class StrangersTest : public testing::Test {
   std::unique_ptr<SoftNode> OpenNode(const std::string& name, NodeOptions options = {}) const {
     FabricClient::Options client;
     client.socket = directory_ + "/fabricd.sock";
-    return std::make_unique<SoftNode>(OpenSoftHca(std::make_unique<FabricClient>(client), name).value(), options);
+    return std::make_unique<SoftNode>(
+        OpenSoftHca(std::make_unique<FabricClient>(client), name).value(), options);
   }
   PortConfig ConfigOf(const std::string& name) const {
     for (const Subnet::PortStatus& port : subnet_.Ports()) {

@@ -16,7 +16,8 @@ using testing::HasSubstr;
 class StrangersVerbsTest : public StrangersTest {
  protected:
   void SetUp() override {
-    ASSERT_EQ(access("/usr/bin/ibv_devinfo", X_OK), 0) << "this test needs ibv_devinfo: apt-get install ibverbs-utils";
+    ASSERT_EQ(access("/usr/bin/ibv_devinfo", X_OK), 0)
+        << "this test needs ibv_devinfo: apt-get install ibverbs-utils";
     StrangersTest::SetUp();
   }
   void PingPong(const std::vector<std::string>& options) {
@@ -32,7 +33,8 @@ class StrangersVerbsTest : public StrangersTest {
 
 TEST_F(StrangersVerbsTest, DevicesAreListed) {
   const std::string output = Run("host1", "ibv_devices");
-  EXPECT_THAT(output, ContainsRegex("eoib0[[:space:]]+" + absl::StrFormat("%016x", ConfigOf("host1").node_guid.value())));
+  EXPECT_THAT(output, ContainsRegex("eoib0[[:space:]]+" +
+                                    absl::StrFormat("%016x", ConfigOf("host1").node_guid.value())));
 }
 
 TEST_F(StrangersVerbsTest, DevinfoShowsThePortAsItIs) {
@@ -41,8 +43,10 @@ TEST_F(StrangersVerbsTest, DevinfoShowsThePortAsItIs) {
   EXPECT_THAT(output, ContainsRegex("state:[[:space:]]+PORT_ACTIVE \\(4\\)"));
   EXPECT_THAT(output, ContainsRegex("active_mtu:[[:space:]]+4096 \\(5\\)"));
   EXPECT_THAT(output, ContainsRegex("link_layer:[[:space:]]+InfiniBand"));
-  EXPECT_THAT(output, ContainsRegex(absl::StrCat("port_lid:[[:space:]]+", ConfigOf("host1").lid.value())));
-  EXPECT_THAT(output, ContainsRegex(absl::StrCat("node_guid:[[:space:]]+", ConfigOf("host1").node_guid.ToString())));
+  EXPECT_THAT(output,
+              ContainsRegex(absl::StrCat("port_lid:[[:space:]]+", ConfigOf("host1").lid.value())));
+  EXPECT_THAT(output, ContainsRegex(absl::StrCat("node_guid:[[:space:]]+",
+                                                 ConfigOf("host1").node_guid.ToString())));
   ASSERT_TRUE(subnet_.SetLid("host1", Lid(77)).ok());
   ASSERT_TRUE(subnet_.SetLink("host1", false).ok());
   ASSERT_TRUE(subnet_.MoveSm(Lid(88)).ok());
@@ -62,7 +66,8 @@ TEST_F(StrangersVerbsTest, ASecondProcessSeesThePortButHasNoQueuePairsAndTheOwne
   auto owner = OpenNode("host1"), peer = OpenNode("host2");
   const PortConfig before = owner->config();
   const auto exchange = [&] {
-    for (const auto& [from, to] : {std::pair(owner.get(), peer.get()), std::pair(peer.get(), owner.get())}) {
+    for (const auto& [from, to] :
+         {std::pair(owner.get(), peer.get()), std::pair(peer.get(), owner.get())}) {
       ASSERT_EQ(from->Send(to->GlobalAddress(), "undisturbed"), 0);
       from->PollSend();
       const SoftNode::Received got = to->Receive();
@@ -77,7 +82,8 @@ TEST_F(StrangersVerbsTest, ASecondProcessSeesThePortButHasNoQueuePairsAndTheOwne
   EXPECT_THAT(output, ContainsRegex("active_mtu:[[:space:]]+4096 \\(5\\)"));
   EXPECT_THAT(output, ContainsRegex(absl::StrCat("port_lid:[[:space:]]+", before.lid.value())));
   EXPECT_THAT(output, ContainsRegex(absl::StrCat("sm_lid:[[:space:]]+", before.sm_lid.value())));
-  EXPECT_THAT(output, ContainsRegex(absl::StrCat("GID\\[ *0\\]:[[:space:]]+fe80:.*", before.port_guid.ToString().substr(15))));
+  EXPECT_THAT(output, ContainsRegex(absl::StrCat("GID\\[ *0\\]:[[:space:]]+fe80:.*",
+                                                 before.port_guid.ToString().substr(15))));
   const std::string refused = RunInVain("host1", "ibv_ud_pingpong");
   EXPECT_THAT(refused, HasSubstr("another process owns port host1"));
   EXPECT_THAT(refused, HasSubstr("Couldn't create QP"));
@@ -106,10 +112,12 @@ TEST_F(StrangersVerbsTest, PingPongSleepsOnEvents) { PingPong({"-e"}); }
 TEST_F(StrangersVerbsTest, PingPongWithGrh) { PingPong({"-g", "0"}); }
 
 TEST_F(StrangersVerbsTest, PingPongAboveTheMtuIsRefused) {
-  EXPECT_THAT(RunInVain("host1", "ibv_ud_pingpong -s 4097"), HasSubstr("Requested size larger than port MTU (4096)"));
+  EXPECT_THAT(RunInVain("host1", "ibv_ud_pingpong -s 4097"),
+              HasSubstr("Requested size larger than port MTU (4096)"));
 }
 
-// As on hardware, datagrams of another partition are dropped and counted, and both sides wait for ever.
+// As on hardware, datagrams of another partition are dropped and counted, and both sides wait for
+// ever.
 TEST_F(StrangersVerbsTest, PingPongBetweenPartitionsReceivesNothing) {
   ASSERT_TRUE(subnet_.RemoveFromPartition(PKey(0xffff), "ALL").ok());
   ASSERT_TRUE(subnet_.AddToPartition(PKey(0x8001), "server", Membership::kFull).ok());
@@ -119,8 +127,9 @@ TEST_F(StrangersVerbsTest, PingPongBetweenPartitionsReceivesNothing) {
   std::unique_ptr<Program> client;
   ASSERT_TRUE(Eventually([&] {
     if (client == nullptr || !client->IsRunning()) {
-      client =
-          std::make_unique<Program>(directory_, "client", std::vector<std::string>{"ibv_ud_pingpong", "-p", tcp, "127.0.0.1"});
+      client = std::make_unique<Program>(
+          directory_, "client",
+          std::vector<std::string>{"ibv_ud_pingpong", "-p", tcp, "127.0.0.1"});
     }
     const auto counters = subnet_.CountersOf("server");
     return counters.has_value() && counters->rcv_pkey_violations == 1;
@@ -135,20 +144,24 @@ class PingPongPeer {
  public:
   explicit PingPongPeer(SoftNode* node) : node_(node) {}
 
-  // Returns true once the server at that TCP port has accepted us as its client; its address is *server.
+  // Returns true once the server at that TCP port has accepted us as its client; its address is
+  // *server.
   bool Meet(uint16_t tcp_port, Destination* server) {
     const UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(tcp_port);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) return false;
+    if (connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0)
+      return false;
     char message[sizeof "0000:000000:000000:00000000000000000000000000000000"] = {};
-    std::snprintf(message, sizeof(message), "%04x:%06x:%06x:%032d", node_->config().lid.value(), node_->qpn().value(), 0, 0);
+    std::snprintf(message, sizeof(message), "%04x:%06x:%06x:%032d", node_->config().lid.value(),
+                  node_->qpn().value(), 0, 0);
     unsigned lid = 0, qpn = 0;
     if (write(fd.get(), message, sizeof(message)) != sizeof(message) ||
         recv(fd.get(), message, sizeof(message), MSG_WAITALL) != sizeof(message) ||
-        std::sscanf(message, "%x:%x:", &lid, &qpn) != 2 || write(fd.get(), "done", sizeof "done") != sizeof "done") {
+        std::sscanf(message, "%x:%x:", &lid, &qpn) != 2 ||
+        write(fd.get(), "done", sizeof "done") != sizeof "done") {
       ADD_FAILURE() << "the server does not keep to its own protocol";
       return false;
     }
@@ -169,7 +182,8 @@ TEST_F(StrangersVerbsTest, PingPongWithAnotherQKeyReceivesNothing) {
   options.qkey = kPingPongQKey;
   auto node = OpenNode("client", options);
   Destination to;
-  ASSERT_TRUE(Eventually([&] { return PingPongPeer(node.get()).Meet(tcp, &to); })) << server.output();
+  ASSERT_TRUE(Eventually([&] { return PingPongPeer(node.get()).Meet(tcp, &to); }))
+      << server.output();
   to.qkey = kPingPongQKey + 1;
   ASSERT_EQ(node->Send(to, std::string(1024, 'x')), 0);
   node->PollSend();

@@ -14,10 +14,13 @@ namespace eoib::softhca {
 namespace {
 
 // The common header, IBA 1.4 §13.4.3.
-constexpr size_t kClassByte = 1, kVersionByte = 2, kMethodByte = 3, kTidOffset = 8, kHeaderSize = 24;
+constexpr size_t kClassByte = 1, kVersionByte = 2, kMethodByte = 3, kTidOffset = 8,
+                 kHeaderSize = 24;
 constexpr uint8_t kResponseBit = 0x80;
 
-bool IsDirected(uint8_t mgmt_class) { return mgmt_class == static_cast<uint8_t>(MgmtClass::kSubnDirected); }
+bool IsDirected(uint8_t mgmt_class) {
+  return mgmt_class == static_cast<uint8_t>(MgmtClass::kSubnDirected);
+}
 
 bool IsSubnetManagement(uint8_t mgmt_class) {
   return IsDirected(mgmt_class) || mgmt_class == static_cast<uint8_t>(MgmtClass::kSubnLid);
@@ -25,7 +28,8 @@ bool IsSubnetManagement(uint8_t mgmt_class) {
 
 // TrapRepress is a response without the response bit (§13.4.5).
 bool IsResponse(absl::Span<const uint8_t> mad) {
-  return (mad[kMethodByte] & kResponseBit) != 0 || mad[kMethodByte] == static_cast<uint8_t>(MadMethod::kTrapRepress);
+  return (mad[kMethodByte] & kResponseBit) != 0 ||
+         mad[kMethodByte] == static_cast<uint8_t>(MadMethod::kTrapRepress);
 }
 
 uint64_t TidOf(absl::Span<const uint8_t> mad) {
@@ -51,16 +55,19 @@ void UmadAgents::CloseFile(int file) {
   files_.erase(file);
 }
 
-std::map<UmadAgents::AgentNumber, UmadAgents::Agent>::iterator UmadAgents::Find(int file, int agent) {
-  return std::find_if(agents_.begin(), agents_.end(),
-                      [&](const auto& entry) { return entry.second.file == file && entry.second.number == agent; });
+std::map<UmadAgents::AgentNumber, UmadAgents::Agent>::iterator UmadAgents::Find(int file,
+                                                                                int agent) {
+  return std::find_if(agents_.begin(), agents_.end(), [&](const auto& entry) {
+    return entry.second.file == file && entry.second.number == agent;
+  });
 }
 
 int UmadAgents::Register(int file, const Registration& registration, int* agent) {
   if (files_.count(file) == 0) return EINVAL;
   for (const auto& [number, other] : agents_) {
     const Registration& taken = other.registration;
-    const bool same = taken.mgmt_class == registration.mgmt_class && taken.class_version == registration.class_version;
+    const bool same = taken.mgmt_class == registration.mgmt_class &&
+                      taken.class_version == registration.class_version;
     if (same && (taken.methods & registration.methods).any()) return EINVAL;
   }
   int number = 0;
@@ -74,14 +81,17 @@ int UmadAgents::Register(int file, const Registration& registration, int* agent)
 int UmadAgents::Unregister(int file, int agent) {
   const auto found = Find(file, agent);
   if (found == agents_.end()) return EINVAL;
-  std::erase_if(pending_, [found](const auto& request) { return request.first.second >> 32 == found->first; });
+  std::erase_if(pending_, [found](const auto& request) {
+    return request.first.second >> 32 == found->first;
+  });
   agents_.erase(found);
   return 0;
 }
 
 // ---- Sending.
 
-int UmadAgents::Send(int file, const UmadPacket& packet, absl::Duration timeout, int retries, absl::Time now) {
+int UmadAgents::Send(int file, const UmadPacket& packet, absl::Duration timeout, int retries,
+                     absl::Time now) {
   const auto agent = Find(file, packet.agent);
   if (agent == agents_.end() || packet.mad.size() != kMadSize) return EINVAL;
   Outgoing wire;
@@ -93,7 +103,8 @@ int UmadAgents::Send(int file, const UmadPacket& packet, absl::Duration timeout,
   } else if (!wire.destination.IsValid()) {
     return EINVAL;
   }
-  if (!IsResponse(wire.mad)) SetTid(uint64_t{agent->first} << 32 | (TidOf(wire.mad) & 0xffff'ffff), &wire.mad);
+  if (!IsResponse(wire.mad))
+    SetTid(uint64_t{agent->first} << 32 | (TidOf(wire.mad) & 0xffff'ffff), &wire.mad);
   if (timeout > absl::ZeroDuration() && !IsResponse(wire.mad)) {
     PendingRequest& request = pending_[{mgmt_class, TidOf(wire.mad)}];
     // The kernel refuses a second request with the transaction ID of one that it waits for.
@@ -146,8 +157,10 @@ void UmadAgents::Receive(Lid source, absl::Span<const uint8_t> mad) {
   Deliver(agent->second, source, mad);
 }
 
-// Only the LID that was asked may answer; a directed route is not checked (mad.c, ib_find_send_mad).
-UmadAgents::PendingRequests::iterator UmadAgents::FindPending(Lid source, absl::Span<const uint8_t> mad) {
+// Only the LID that was asked may answer; a directed route is not checked (mad.c,
+// ib_find_send_mad).
+UmadAgents::PendingRequests::iterator UmadAgents::FindPending(Lid source,
+                                                              absl::Span<const uint8_t> mad) {
   const auto request = pending_.find({mad[kClassByte], TidOf(mad)});
   if (request == pending_.end() || IsDirected(mad[kClassByte])) return request;
   return request->second.wire.destination == source ? request : pending_.end();

@@ -24,7 +24,8 @@ constexpr int kFile = 7;
 constexpr Lid kSm{1};
 constexpr uint64_t kLow = 0xffff'ffff;
 
-UmadPacket Request(int agent, uint64_t tid, Lid to = kSm, MgmtClass mgmt_class = MgmtClass::kSubnAdm) {
+UmadPacket Request(int agent, uint64_t tid, Lid to = kSm,
+                   MgmtClass mgmt_class = MgmtClass::kSubnAdm) {
   MadHeader header;
   header.mgmt_class = mgmt_class;
   header.tid = tid;
@@ -43,9 +44,13 @@ class UmadAgentsTest : public ::testing::Test {
  protected:
   UmadAgentsTest() { agents_.OpenFile(kFile); }
 
-  int Register(MgmtClass mgmt_class = MgmtClass::kSubnAdm, bool rmpp = false, std::bitset<128> methods = {}) {
+  int Register(MgmtClass mgmt_class = MgmtClass::kSubnAdm, bool rmpp = false,
+               std::bitset<128> methods = {}) {
     int agent = -1;
-    EXPECT_EQ(agents_.Register(kFile, {static_cast<uint8_t>(mgmt_class), kSaClassVersion, methods, rmpp}, &agent), 0);
+    EXPECT_EQ(
+        agents_.Register(kFile, {static_cast<uint8_t>(mgmt_class), kSaClassVersion, methods, rmpp},
+                         &agent),
+        0);
     return agent;
   }
   int Send(const UmadPacket& packet, int timeout_ms = 1000, int retries = 0) {
@@ -141,7 +146,8 @@ TEST_F(UmadAgentsTest, AnUnansweredRequestIsRetriedThenReturned) {
   ASSERT_TRUE(packet.has_value());
   EXPECT_EQ(packet->agent, agent);
   EXPECT_EQ(packet->status, ETIMEDOUT);
-  EXPECT_EQ(packet->mad, std::vector<uint8_t>(request.begin(), request.begin() + 24)) << "the request's header";
+  EXPECT_EQ(packet->mad, std::vector<uint8_t>(request.begin(), request.begin() + 24))
+      << "the request's header";
   EXPECT_EQ(ntohs(packet->address.lid), kSm.value()) << "as it was addressed";
   EXPECT_EQ(agents_.NextDeadline(), absl::InfiniteFuture());
 }
@@ -160,7 +166,8 @@ TEST_F(UmadAgentsTest, InvalidSendsAreRefused) {
                {"to LID 0", Request(agent, 1, Lid())},
                {"to a group", Request(agent, 1, Lid(0xc001))}};
   for (const auto& row : kRows) EXPECT_EQ(Send(row.packet), EINVAL) << row.description;
-  EXPECT_EQ(agents_.Send(kFile + 1, Request(agent, 1), absl::Seconds(1), 0, clock_.Now()), EINVAL) << "no such file";
+  EXPECT_EQ(agents_.Send(kFile + 1, Request(agent, 1), absl::Seconds(1), 0, clock_.Now()), EINVAL)
+      << "no such file";
   ASSERT_EQ(Send(Request(agent, 1)), 0);
   EXPECT_EQ(Send(Request(agent, 1)), EINVAL) << "it is being asked";
   Answer(Sent());
@@ -186,7 +193,9 @@ TEST_F(UmadAgentsTest, AnUnsolicitedMadGoesToTheAgentThatRegisteredForIt) {
   Register();
   const int listener = Register(MgmtClass::kSubnAdm, false, reports);
   int other = -1;
-  EXPECT_EQ(agents_.Register(kFile, {static_cast<uint8_t>(MgmtClass::kSubnAdm), kSaClassVersion, reports, false}, &other),
+  EXPECT_EQ(agents_.Register(
+                kFile, {static_cast<uint8_t>(MgmtClass::kSubnAdm), kSaClassVersion, reports, false},
+                &other),
             EINVAL)
       << "one agent for each method";
   MadHeader header;
@@ -220,7 +229,9 @@ TEST_F(UmadAgentsTest, ClosedFilesAndUnregisteredAgentsReceiveNothing) {
   EXPECT_FALSE(Take().has_value()) << "a namesake's";
   agents_.OpenFile(8);
   int other = -1;
-  ASSERT_EQ(agents_.Register(8, {static_cast<uint8_t>(MgmtClass::kSubnAdm), kSaClassVersion, {}, false}, &other), 0);
+  ASSERT_EQ(agents_.Register(
+                8, {static_cast<uint8_t>(MgmtClass::kSubnAdm), kSaClassVersion, {}, false}, &other),
+            0);
   ASSERT_EQ(agents_.Send(8, Request(other, 1), absl::Milliseconds(1), 0, clock_.Now()), 0);
   agents_.CloseFile(8);
   Pass(1);
@@ -244,7 +255,9 @@ TEST_F(UmadAgentsTest, AgentsAndQueuedMadsAreLimited) {
 // ---- Tables.
 
 std::vector<uint8_t> TableFor(const Mad& request) {
-  const SaHeader header = {.method = MadMethod::kGetTableResp, .tid = TidOf(request), .attribute = SaAttribute::kNodeRecord};
+  const SaHeader header = {.method = MadMethod::kGetTableResp,
+                           .tid = TidOf(request),
+                           .attribute = SaAttribute::kNodeRecord};
   return EncodeSaTable(header, std::vector<uint8_t>(410, 7));
 }
 

@@ -18,19 +18,24 @@ constexpr absl::Duration kPatience = absl::Seconds(10);  // for the first config
 
 // ---- Life.
 
-UmadPort::UmadPort(std::unique_ptr<SubnetLink> link, std::string name) : link_(std::move(link)), name_(std::move(name)) {}
+UmadPort::UmadPort(std::unique_ptr<SubnetLink> link, std::string name)
+    : link_(std::move(link)), name_(std::move(name)) {}
 
-absl::StatusOr<std::unique_ptr<UmadPort>> UmadPort::Open(std::unique_ptr<SubnetLink> link, const std::string& name) {
+absl::StatusOr<std::unique_ptr<UmadPort>> UmadPort::Open(std::unique_ptr<SubnetLink> link,
+                                                         const std::string& name) {
   std::unique_ptr<UmadPort> port(new UmadPort(std::move(link), name));
   if (absl::Status status = port->Start(); !status.ok()) return status;
   return port;
 }
 
 absl::Status UmadPort::Start() {
-  if (absl::Status status = link_->Register(name_, PortResources(), PortUse::kManage, this); !status.ok()) return status;
+  if (absl::Status status = link_->Register(name_, PortResources(), PortUse::kManage, this);
+      !status.ok())
+    return status;
   absl::MutexLock lock(&mutex_);
   if (!mutex_.AwaitWithTimeout(absl::Condition(&configured_), kPatience)) {
-    return absl::DeadlineExceededError(absl::StrCat("open port ", name_, ": the subnet does not configure it"));
+    return absl::DeadlineExceededError(
+        absl::StrCat("open port ", name_, ": the subnet does not configure it"));
   }
   background_ = std::thread(&UmadPort::Background, this);
   return absl::OkStatus();
@@ -85,7 +90,8 @@ int UmadPort::Send(int file, const UmadPacket& packet, absl::Duration timeout, i
   {
     absl::MutexLock lock(&mutex_);
     if (files_.count(file) == 0) return EBADF;
-    if (const int error = agents_.Send(file, packet, timeout, retries, clock_.Now()); error != 0) return error;
+    if (const int error = agents_.Send(file, packet, timeout, retries, clock_.Now()); error != 0)
+      return error;
     outgoing = agents_.TakeOutgoing();
     has_work_ = true;
   }
@@ -107,7 +113,8 @@ int UmadPort::Receive(int file, size_t room, UmadPacket* packet) {
 
 // A MAD that cannot be sent is lost, as on a cable; its request times out.
 void UmadPort::SendOut(const std::vector<UmadAgents::Outgoing>& outgoing) {
-  for (const UmadAgents::Outgoing& mad : outgoing) link_->SendMadTo(mad.destination, mad.mad).IgnoreError();
+  for (const UmadAgents::Outgoing& mad : outgoing)
+    link_->SendMadTo(mad.destination, mad.mad).IgnoreError();
 }
 
 // ---- Calls from the subnet.

@@ -28,9 +28,12 @@ bool IsReadable(int fd, int timeout_ms = 0) {
 
 class UmadPortTest : public ::testing::Test {
  protected:
-  std::unique_ptr<UmadPort> Open(const std::string& name) { return UmadPort::Open(subnet_.Connect(), name).value(); }
+  std::unique_ptr<UmadPort> Open(const std::string& name) {
+    return UmadPort::Open(subnet_.Connect(), name).value();
+  }
 
-  UmadPacket Request(int agent, SaAttribute attribute, MadMethod method = MadMethod::kGetTable) const {
+  UmadPacket Request(int agent, SaAttribute attribute,
+                     MadMethod method = MadMethod::kGetTable) const {
     SaHeader header;
     header.method = method;
     header.attribute = attribute;
@@ -65,7 +68,8 @@ TEST_F(UmadPortTest, ATableOfManySegmentsArrivesOnADescriptorThatCanBePolled) {
   EXPECT_EQ(port->Receive(file, kMadSize, &packet), ENOSPC);
   EXPECT_TRUE(IsReadable(file)) << "it stays";
   ASSERT_EQ(port->Receive(file, packet.mad.size(), &packet), 0);
-  EXPECT_EQ(packet.mad.size(), kSaRecordOffset + 42 * SaRecordStride(SaAttribute::kNodeRecord)) << "all ports and the switch";
+  EXPECT_EQ(packet.mad.size(), kSaRecordOffset + 42 * SaRecordStride(SaAttribute::kNodeRecord))
+      << "all ports and the switch";
   EXPECT_FALSE(IsReadable(file));
 }
 
@@ -75,7 +79,8 @@ TEST_F(UmadPortTest, AnUnansweredRequestIsReturned) {
   int agent = -1;
   ASSERT_EQ(port->Register(file, SaAgent(), &agent), 0);
   subnet_.SetSmAbsent(true);
-  ASSERT_EQ(port->Send(file, Request(agent, SaAttribute::kNodeRecord), absl::Milliseconds(20), 1), 0);
+  ASSERT_EQ(port->Send(file, Request(agent, SaAttribute::kNodeRecord), absl::Milliseconds(20), 1),
+            0);
   ASSERT_TRUE(IsReadable(file, 10'000));
   UmadPacket packet;
   ASSERT_EQ(port->Receive(file, kRoom, &packet), 0);
@@ -89,7 +94,9 @@ TEST_F(UmadPortTest, FilesAreIndependent) {
   int agent = -1;
   ASSERT_EQ(port->Register(first, SaAgent(), &agent), 0);
   ASSERT_EQ(port->Register(second, SaAgent(), &agent), 0);
-  ASSERT_EQ(port->Send(second, Request(agent, SaAttribute::kClassPortInfo, MadMethod::kGet), absl::Seconds(10), 0), 0);
+  ASSERT_EQ(port->Send(second, Request(agent, SaAttribute::kClassPortInfo, MadMethod::kGet),
+                       absl::Seconds(10), 0),
+            0);
   ASSERT_TRUE(IsReadable(second, 10'000));
   EXPECT_FALSE(IsReadable(first));
   EXPECT_EQ(port->CloseFile(first), 0);
@@ -111,7 +118,9 @@ TEST_F(UmadPortTest, ItSeesChangesOfItsPort) {
   EXPECT_FALSE(port->config().active);
 }
 
-TEST_F(UmadPortTest, WithoutASubnetThereIsNoPort) { EXPECT_FALSE(UmadPort::Open(subnet_.Connect(), "").ok()); }
+TEST_F(UmadPortTest, WithoutASubnetThereIsNoPort) {
+  EXPECT_FALSE(UmadPort::Open(subnet_.Connect(), "").ok());
+}
 
 }  // namespace
 }  // namespace eoib::softhca

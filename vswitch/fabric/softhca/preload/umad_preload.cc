@@ -2,11 +2,13 @@
 //
 //       LD_PRELOAD=libeoib-umad.so EOIB_FABRIC=/run/eoib/fabricd.sock EOIB_PORT=host1 saquery
 //
-// The symbols are unversioned, so they replace every version. The only device is eoib0 with one port, EOIB_PORT; without the
-// two variables there is none. Return values and errno are those of rdma-core 44 (libibumad/umad.c). Functions that need no
-// device (names of classes and statuses, dumps, addresses in a buffer, release of what malloc gave) stay libibumad's.
+// The symbols are unversioned, so they replace every version. The only device is eoib0 with one
+// port, EOIB_PORT; without the two variables there is none. Return values and errno are those of
+// rdma-core 44 (libibumad/umad.c). Functions that need no device (names of classes and statuses,
+// dumps, addresses in a buffer, release of what malloc gave) stay libibumad's.
 //
-// A port is up while some process uses it: the program's first call registers the port, and its exit releases it.
+// A port is up while some process uses it: the program's first call registers the port, and its
+// exit releases it.
 #include <endian.h>
 #include <infiniband/umad.h>
 #include <poll.h>
@@ -35,7 +37,8 @@ using eoib::softhca::UmadPort;
 constexpr char kLibrary[] = "libeoib-umad";
 constexpr int kPortNumber = 1;
 
-// Opens the port of this process at the first call. Null, after one message on standard error, if that fails.
+// Opens the port of this process at the first call. Null, after one message on standard error, if
+// that fails.
 UmadPort* Port() {
   static absl::Mutex mutex(absl::kConstInit);
   static UmadPort* port = nullptr;  // never freed: other threads may use it at exit
@@ -53,7 +56,9 @@ UmadPort* Port() {
   return port;
 }
 
-bool IsOurDevice(const char* name) { return name == nullptr || std::strcmp(name, eoib::softhca::kDeviceName) == 0; }
+bool IsOurDevice(const char* name) {
+  return name == nullptr || std::strcmp(name, eoib::softhca::kDeviceName) == 0;
+}
 // Port number 0 means any port.
 bool IsOurPort(const char* device, int number) {
   return IsOurDevice(device) && (number == UMAD_ANY_PORT || number == kPortNumber);
@@ -63,7 +68,8 @@ void Copy(const char* text, char* field, size_t size) { std::snprintf(field, siz
 
 // Fills *port as sysfs shows it (drivers/infiniband/core/sysfs.c). -1 if there is no memory.
 int FillPort(const PortConfig& config, umad_port_t* port) {
-  constexpr unsigned kDown = 1, kActive = 4, kPolling = 2, kLinkUp = 5;  // PortState, PortPhysicalState
+  // PortState, PortPhysicalState.
+  constexpr unsigned kDown = 1, kActive = 4, kPolling = 2, kLinkUp = 5;
   constexpr uint32_t kIsClientReregistrationSupported = 1u << 25;
   constexpr uint32_t kMbpsInGbps = 1000;
   *port = umad_port_t{};
@@ -78,10 +84,12 @@ int FillPort(const PortConfig& config, umad_port_t* port) {
   port->gid_prefix = htobe64(config.gid.prefix());
   port->port_guid = htobe64(config.port_guid.value());
   Copy("InfiniBand", port->link_layer, sizeof(port->link_layer));
-  port->pkeys = static_cast<uint16_t*>(std::calloc(std::max<size_t>(config.pkeys.size(), 1), sizeof(uint16_t)));
+  port->pkeys = static_cast<uint16_t*>(
+      std::calloc(std::max<size_t>(config.pkeys.size(), 1), sizeof(uint16_t)));
   if (port->pkeys == nullptr) return -1;
   port->pkeys_size = static_cast<unsigned>(config.pkeys.size());
-  std::transform(config.pkeys.begin(), config.pkeys.end(), port->pkeys, [](eoib::PKey pkey) { return pkey.value(); });
+  std::transform(config.pkeys.begin(), config.pkeys.end(), port->pkeys,
+                 [](eoib::PKey pkey) { return pkey.value(); });
   return 0;
 }
 
@@ -101,7 +109,8 @@ int WaitFor(int file, int timeout_ms) {
 }
 
 // In the kernel's ABI bit M of the array of longs stands for method M.
-UmadAgents::Registration MakeRegistration(int mgmt_class, int version, bool rmpp, const void* mask) {
+UmadAgents::Registration MakeRegistration(int mgmt_class, int version, bool rmpp,
+                                          const void* mask) {
   UmadAgents::Registration registration;
   registration.mgmt_class = static_cast<uint8_t>(mgmt_class);
   registration.class_version = static_cast<uint8_t>(version);
@@ -201,13 +210,17 @@ EOIB_UMAD(int, close_port, (int file)) {
 
 // ---- Agents.
 
-EOIB_UMAD(int, register, (int file, int mgmt_class, int version, uint8_t rmpp, long mask[16 / sizeof(long)])) {
+EOIB_UMAD(int, register,
+          (int file, int mgmt_class, int version, uint8_t rmpp, long mask[16 / sizeof(long)])) {
   return RegisterAgent(file, MakeRegistration(mgmt_class, version, rmpp != 0, mask));
 }
 
-// Agents of one vendor class are told apart by method, not by OUI: a preloaded process serves no two vendors.
-EOIB_UMAD(int, register_oui, (int file, int mgmt_class, uint8_t rmpp, uint8_t*, long mask[16 / sizeof(long)])) {
-  constexpr int kFirstOfRange2 = 0x30, kLastOfRange2 = 0x4f;  // IBA 1.4 §13.4.4: vendor classes with an OUI
+// Agents of one vendor class are told apart by method, not by OUI: a preloaded process serves no
+// two vendors.
+EOIB_UMAD(int, register_oui,
+          (int file, int mgmt_class, uint8_t rmpp, uint8_t*, long mask[16 / sizeof(long)])) {
+  constexpr int kFirstOfRange2 = 0x30,
+                kLastOfRange2 = 0x4f;  // IBA 1.4 §13.4.4: vendor classes with an OUI
   if (mgmt_class < kFirstOfRange2 || mgmt_class > kLastOfRange2) return -EINVAL;
   return RegisterAgent(file, MakeRegistration(mgmt_class, /*version=*/1, rmpp != 0, mask));
 }
@@ -220,8 +233,9 @@ EOIB_UMAD(int, register2, (int file, umad_reg_attr* attributes, uint32_t* agent)
     return EINVAL;
   }
   const bool rmpp = attributes->rmpp_version != 0 && (attributes->flags & UMAD_USER_RMPP) == 0;
-  const int registered = RegisterAgent(
-      file, MakeRegistration(attributes->mgmt_class, attributes->mgmt_class_version, rmpp, attributes->method_mask));
+  const int registered =
+      RegisterAgent(file, MakeRegistration(attributes->mgmt_class, attributes->mgmt_class_version,
+                                           rmpp, attributes->method_mask));
   if (registered < 0) return errno;
   *agent = static_cast<uint32_t>(registered);
   return 0;
@@ -245,7 +259,8 @@ EOIB_UMAD(int, send, (int file, int agent, void* umad, int length, int timeout_m
   packet.address = mad->addr;
   packet.mad.assign(mad->data, mad->data + std::max(length, 0));
   UmadPort* port = Port();
-  const int error = port == nullptr ? EBADF : port->Send(file, packet, absl::Milliseconds(timeout_ms), retries);
+  const int error =
+      port == nullptr ? EBADF : port->Send(file, packet, absl::Milliseconds(timeout_ms), retries);
   return error == 0 ? Fail(0, 0) : Fail(error, -EIO);
 }
 
@@ -255,7 +270,8 @@ EOIB_UMAD(int, recv, (int file, void* umad, int* length, int timeout_ms)) {
   UmadPort* port = Port();
   if (port == nullptr) return Fail(EBADF, -EBADF);
   if (timeout_ms != 0) {
-    if (const int waited = WaitFor(file, timeout_ms); waited < 0) return Fail(errno != 0 ? errno : -waited, waited);
+    if (const int waited = WaitFor(file, timeout_ms); waited < 0)
+      return Fail(errno != 0 ? errno : -waited, waited);
   }
   UmadPacket packet;
   const int error = port->Receive(file, static_cast<size_t>(std::max(*length, 0)), &packet);

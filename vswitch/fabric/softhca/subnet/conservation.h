@@ -11,14 +11,15 @@
 
 namespace eoib::softhca {
 
-// The whereabouts of all datagram copies posted since the subnet started: copies = delivered + dropped + sending + receiving +
-// in_rings + died, unless ports counted before the start.
+// The whereabouts of all datagram copies posted since the subnet started: copies = delivered +
+// dropped + sending + receiving + in_rings + died, unless ports counted before the start.
 struct Conservation {
   uint64_t copies = 0, delivered = 0, dropped = 0;
   int64_t sending = 0, receiving = 0;  // in queues of ports
   int64_t in_rings = 0;
-  int64_t died = 0;           // in queues of ports whose processes ended
-  uint64_t joint_deaths = 0;  // deaths while another port had no process: copies between the two stay in in_rings
+  int64_t died = 0;  // in queues of ports whose processes ended
+  // Deaths while another port had no process: copies between the two stay in in_rings.
+  uint64_t joint_deaths = 0;
 };
 
 // Not thread-safe: the Subnet calls it under its mutex.

@@ -24,9 +24,11 @@ using ::testing::HasSubstr;
 // The other end of a client's connection, played by the test.
 class FakeFabricd {
  public:
-  explicit FakeFabricd(const std::string& path) : listener_(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
+  explicit FakeFabricd(const std::string& path)
+      : listener_(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
     const sockaddr_un address = UnixAddress(path).value();
-    EXPECT_EQ(bind(listener_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+    EXPECT_EQ(bind(listener_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)),
+              0);
     EXPECT_EQ(listen(listener_.get(), 1), 0);
   }
   // Waits for a client's registration.
@@ -34,7 +36,8 @@ class FakeFabricd {
     client_.reset(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     pollfd polled{client_.get(), POLLIN, 0};
     EXPECT_EQ(poll(&polled, 1, 10'000), 1);
-    return Decode<RegisterMessage>(ReceivePacket(client_.get()).value(), kRegisterDescriptors).value();
+    return Decode<RegisterMessage>(ReceivePacket(client_.get()).value(), kRegisterDescriptors)
+        .value();
   }
   void Admit() {
     Send(ToMessage(PortConfig()));
@@ -77,23 +80,27 @@ TEST(FabricClientTest, AMessageWhoseDescriptorsFindNoRoomCostsItsRingOnly) {
   RingOpenedMessage opened;
   opened.request = 5;
   std::vector<UniqueFd> ring = ToDescriptors(MakeRingEnd()), doorbell;
-  for (int i = 0; i < 3; ++i) doorbell.emplace_back(eventfd(0, EFD_CLOEXEC));  // one is correct, but would fit
+  // One is correct, but would fit.
+  for (int i = 0; i < 3; ++i) doorbell.emplace_back(eventfd(0, EFD_CLOEXEC));
   {
     const TwoDescriptors too_few;
     fabricd.Send(offer, std::move(ring));
     fabricd.Send(opened, std::move(doorbell));
-    EXPECT_TRUE(h1.WaitFor([](const auto& record) { return record.offers.size() == 1 && record.opened.size() == 1; }));
+    EXPECT_TRUE(h1.WaitFor(
+        [](const auto& record) { return record.offers.size() == 1 && record.opened.size() == 1; }));
   }
   EXPECT_FALSE(h1.record().offers[7]->end.data.valid());
   EXPECT_EQ(h1.record().opened[5].second, nullptr);
   offer.ring = 8;
   fabricd.Send(offer, ToDescriptors(MakeRingEnd()));
-  EXPECT_TRUE(h1.WaitFor([](const auto& record) { return record.offers.size() == 2; })) << "on the same connection";
+  EXPECT_TRUE(h1.WaitFor([](const auto& record) { return record.offers.size() == 2; }))
+      << "on the same connection";
   EXPECT_TRUE(h1.record().offers[8]->end.liveness.valid());
   EXPECT_EQ(h1.record().lost, 0);
 }
 
-// Its fabricd was replaced by one that refuses it: "there is no eoib-fabricd" would mislead an operator.
+// Its fabricd was replaced by one that refuses it: "there is no eoib-fabricd" would mislead an
+// operator.
 TEST(FabricClientTest, ASendAfterARefusedRegistrationNamesTheReason) {
   SocketDir dir;
   auto fabricd = std::make_unique<Fabricd>(dir.socket());
@@ -143,14 +150,15 @@ TEST(FabricClientTest, AFabricdThatIsStoppedIsWaitedForAsLongAsTheCallerLikes) {
   Fabricd fabricd(dir.socket());
   fabricd.Pause();
   std::atomic<int> asked{0};
-  TestPort h1(FabricClient::Options{.socket = dir.socket(),
-                                    .answer = absl::Milliseconds(1),
-                                    .keep_waiting = [&](const std::string& what, absl::Duration waited) {
-                                      EXPECT_THAT(what, HasSubstr(dir.socket()));
-                                      EXPECT_GT(waited, absl::ZeroDuration());
-                                      if (++asked == 2) fabricd.Continue();
-                                      return true;
-                                    }});
+  TestPort h1(
+      FabricClient::Options{.socket = dir.socket(),
+                            .answer = absl::Milliseconds(1),
+                            .keep_waiting = [&](const std::string& what, absl::Duration waited) {
+                              EXPECT_THAT(what, HasSubstr(dir.socket()));
+                              EXPECT_GT(waited, absl::ZeroDuration());
+                              if (++asked == 2) fabricd.Continue();
+                              return true;
+                            }});
   EXPECT_TRUE(h1.Register("h1").ok());
   EXPECT_GE(asked, 2);
 }
@@ -159,8 +167,9 @@ TEST(FabricClientTest, WaitingForAStoppedFabricdEndsWhenTheCallerSaysSo) {
   SocketDir dir;
   Fabricd fabricd(dir.socket());
   fabricd.Pause();
-  TestPort h1(
-      FabricClient::Options{.socket = dir.socket(), .keep_waiting = [](const std::string&, absl::Duration) { return false; }});
+  TestPort h1(FabricClient::Options{
+      .socket = dir.socket(),
+      .keep_waiting = [](const std::string&, absl::Duration) { return false; }});
   EXPECT_EQ(h1.Register("h1").code(), absl::StatusCode::kCancelled);
 }
 
@@ -170,15 +179,16 @@ TEST(FabricClientTest, AStoppedFabricdThatDiesIsWaitedForLikeOneThatIsNotThere) 
   fabricd->Pause();
   constexpr absl::Duration kWait = absl::Seconds(1);  // longer than starting another one takes
   bool died = false;
-  TestPort h1(FabricClient::Options{
-      .socket = dir.socket(), .wait = kWait, .keep_waiting = [&](const std::string&, absl::Duration waited) {
-        // The first wait is over by then, so a new one has begun.
-        if (waited > 2 * kWait && !std::exchange(died, true)) {
-          fabricd.reset();
-          fabricd = std::make_unique<Fabricd>(dir.socket());
-        }
-        return true;
-      }});
+  TestPort h1(FabricClient::Options{.socket = dir.socket(),
+                                    .wait = kWait,
+                                    .keep_waiting = [&](const std::string&, absl::Duration waited) {
+                                      // The first wait is over by then, so a new one has begun.
+                                      if (waited > 2 * kWait && !std::exchange(died, true)) {
+                                        fabricd.reset();
+                                        fabricd = std::make_unique<Fabricd>(dir.socket());
+                                      }
+                                      return true;
+                                    }});
   EXPECT_TRUE(h1.Register("h1").ok());
   EXPECT_TRUE(died);
 }
@@ -191,17 +201,19 @@ TEST(FabricClientTest, AFabricdThatTakesNoConnectionsIsThere) {
   std::vector<UniqueFd> queued;  // until the kernel's backlog is full
   do {
     queued.emplace_back(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  } while (connect(queued.back().get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
+  } while (connect(queued.back().get(), reinterpret_cast<const sockaddr*>(&address),
+                   sizeof(address)) == 0);
   ASSERT_EQ(errno, EAGAIN);
   int asked = 0;
-  TestPort h1(FabricClient::Options{
-      .socket = dir.socket(), .wait = absl::Milliseconds(150), .keep_waiting = [&](const std::string&, absl::Duration) {
-        if (++asked == 4) {
-          queued.clear();
-          fabricd.Continue();
-        }
-        return true;
-      }});
+  TestPort h1(FabricClient::Options{.socket = dir.socket(),
+                                    .wait = absl::Milliseconds(150),
+                                    .keep_waiting = [&](const std::string&, absl::Duration) {
+                                      if (++asked == 4) {
+                                        queued.clear();
+                                        fabricd.Continue();
+                                      }
+                                      return true;
+                                    }});
   EXPECT_TRUE(h1.Register("h1").ok());
 }
 

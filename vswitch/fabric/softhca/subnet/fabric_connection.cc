@@ -46,17 +46,20 @@ void FabricConnection::OnMad(Lid source, absl::Span<const uint8_t> mad) {
   const absl::StatusOr<SaHeader> header = DecodeSaHeader(mad);
   absl::MutexLock lock(&mutex_);
   if (broken_) return;
-  if (header.ok() && header->method == MadMethod::kReport) return PostReport(EncodeMad(source, mad), header->tid);
+  if (header.ok() && header->method == MadMethod::kReport)
+    return PostReport(EncodeMad(source, mad), header->tid);
   // A client may request tables and not read them: keep a few and drop the rest, as on a wire.
   if (mad.size() > kMadSize && queue_.size() >= kTableQueue) return;
   for (; mad.size() > kMaxMadPart && !broken_; mad.remove_prefix(kMaxMadPart)) {
-    Settle(queue_.Send(socket_.get(), EncodeMad(source, mad.first(kMaxMadPart), MessageType::kMadPart)));
+    Settle(queue_.Send(socket_.get(),
+                       EncodeMad(source, mad.first(kMaxMadPart), MessageType::kMadPart)));
   }
   if (!broken_) Settle(queue_.Send(socket_.get(), EncodeMad(source, mad)));
 }
 
-// Other ports cause reports, and each is repeated. So a waiting report is not queued twice, and reports never use the room of
-// messages that must arrive: with a full queue they are dropped, as on a wire.
+// Other ports cause reports, and each is repeated. So a waiting report is not queued twice, and
+// reports never use the room of messages that must arrive: with a full queue they are dropped, as
+// on a wire.
 void FabricConnection::PostReport(Packet report, uint64_t tid) {
   if (queue_.size() >= kQueue) return;
   Settle(queue_.SendLatest(socket_.get(), std::move(report), {MessageType::kMad, tid}));
@@ -79,7 +82,8 @@ void FabricConnection::OnRingClosed(uint64_t ring) {
   Post(Encode(message));
 }
 
-void FabricConnection::OnRingOpened(uint64_t request, uint64_t ring, std::shared_ptr<UniqueFd> doorbell) {
+void FabricConnection::OnRingOpened(uint64_t request, uint64_t ring,
+                                    std::shared_ptr<UniqueFd> doorbell) {
   RingOpenedMessage message;
   message.request = request;
   message.ring = ring;
@@ -97,15 +101,17 @@ void FabricConnection::OnRingRefused(uint64_t request) {
   Post(Encode(message));
 }
 
-// There may be more groups than room in the queue, and members change as ports like, so only the latest list of a group is
-// sent.
+// There may be more groups than room in the queue, and members change as ports like, so only the
+// latest list of a group is sent.
 void FabricConnection::OnGroup(Mlid mlid, const std::vector<Lid>& members) {
   const PacketQueue::Subject subject(MessageType::kGroup, mlid.value());
   absl::MutexLock lock(&mutex_);
   if (!broken_) Settle(queue_.SendLatest(socket_.get(), Encode(ToMessage(mlid, members)), subject));
 }
 
-void FabricConnection::OnFaults(const std::vector<FaultRule>& rules) { Post(Encode(ToMessage(rules))); }
+void FabricConnection::OnFaults(const std::vector<FaultRule>& rules) {
+  Post(Encode(ToMessage(rules)));
+}
 
 void FabricConnection::Settle(const absl::Status& status) {
   if (!status.ok()) {

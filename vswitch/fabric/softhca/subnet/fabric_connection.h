@@ -1,4 +1,5 @@
-// FabricConnection: the connection of one process to eoib-fabricd. It sends the subnet's calls to the port as messages.
+// FabricConnection: the connection of one process to eoib-fabricd. It sends the subnet's calls to
+// the port as messages.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_FABRIC_CONNECTION_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_FABRIC_CONNECTION_H_
 
@@ -19,15 +20,18 @@
 
 namespace eoib::softhca {
 
-// The server's thread reads the socket and calls everything but PortSink; any thread that changes the subnet calls that. If a
-// write fails, the socket is shut down, and the server's thread finds it dead.
+// The server's thread reads the socket and calls everything but PortSink; any thread that changes
+// the subnet calls that. If a write fails, the socket is shut down, and the server's thread finds
+// it dead.
 class FabricConnection final : public PortSink {
  public:
-  static constexpr size_t kQueue = 1024;      // messages that may wait for a client that does not read
+  // Messages that may wait for a client that does not read.
+  static constexpr size_t kQueue = 1024;
   static constexpr size_t kTableQueue = 128;  // if as many wait, a table is dropped
 
   // `epoll` watches the socket under the number `id`.
-  FabricConnection(uint64_t id, int epoll, UniqueFd socket) : id_(id), epoll_(epoll), socket_(std::move(socket)) {}
+  FabricConnection(uint64_t id, int epoll, UniqueFd socket)
+      : id_(id), epoll_(epoll), socket_(std::move(socket)) {}
   ~FabricConnection() override { link_.reset(); }  // before the socket and the queue
 
   uint64_t id() const { return id_; }
@@ -40,7 +44,8 @@ class FabricConnection final : public PortSink {
   // True if it was shut down because the client does not read.
   bool was_stuck() const;
 
-  absl::Status Register(std::unique_ptr<SubnetLink> link, const std::string& name, const PortResources& resources, PortUse use);
+  absl::Status Register(std::unique_ptr<SubnetLink> link, const std::string& name,
+                        const PortResources& resources, PortUse use);
   void Post(Packet packet);
   // Sends nothing from now on.
   void Mute();

@@ -22,7 +22,8 @@
 namespace eoib::softhca {
 namespace {
 
-constexpr int kEventsPerRun = FabricServer::kMaxConnections + 1;  // one for every connection and the listener
+// One for every connection and the listener.
+constexpr int kEventsPerRun = FabricServer::kMaxConnections + 1;
 constexpr int kMessagesPerTurn = 64;
 constexpr uint64_t kListenerId = 0;
 
@@ -32,15 +33,18 @@ absl::Status SystemError(const std::string& what) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<FabricServer>> FabricServer::Listen(const std::string& path, Subnet* subnet) {
+absl::StatusOr<std::unique_ptr<FabricServer>> FabricServer::Listen(const std::string& path,
+                                                                   Subnet* subnet) {
   std::unique_ptr<FabricServer> server(new FabricServer(path, subnet));
   if (absl::Status status = server->Start(); !status.ok()) return status;
   return server;
 }
 
-FabricServer::FabricServer(std::string path, Subnet* subnet) : path_(std::move(path)), subnet_(subnet) {}
+FabricServer::FabricServer(std::string path, Subnet* subnet)
+    : path_(std::move(path)), subnet_(subnet) {}
 
-// Mute all clients first: rings outlive the server, so no client may be told that rings close while the registrations end.
+// Mute all clients first: rings outlive the server, so no client may be told that rings close while
+// the registrations end.
 FabricServer::~FabricServer() {
   for (auto& [id, client] : clients_) client->Mute();
   clients_.clear();
@@ -48,29 +52,40 @@ FabricServer::~FabricServer() {
 }
 
 absl::Status FabricServer::Start() {
+  epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll_.valid()) return SystemError("watch " + path_);
+  spare_.reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!spare_.valid()) return SystemError("open /dev/null");
+  return Bind();
+}
+
+absl::Status FabricServer::Bind() {
   const absl::StatusOr<sockaddr_un> address = UnixAddress(path_);
   if (!address.ok()) return address.status();
   if (absl::Status status = RemoveStaleSocket(path_, SOCK_SEQPACKET); !status.ok()) return status;
   UniqueFd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!listener.valid()) return SystemError("make a socket");
-  // fchmod before bind: Linux creates the file with the socket's mode, so others can connect at no moment.
+  // fchmod before bind: Linux creates the file with the socket's mode, so others can connect at no
+  // moment.
   if (fchmod(listener.get(), 0600) != 0) return SystemError("set the mode of " + path_);
   if (bind(listener.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0) {
     return SystemError("bind to " + path_);
   }
   listener_ = std::move(listener);
   if (listen(listener_.get(), kMaxOwners) != 0) return SystemError("listen on " + path_);
-  epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
   // Edge-triggered, so that connections that cannot be accepted do not keep the thread awake.
   epoll_event event{};
   event.events = EPOLLIN | EPOLLET;
   event.data.u64 = kListenerId;
-  if (!epoll_.valid() || epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener_.get(), &event) != 0) {
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener_.get(), &event) != 0)
     return SystemError("watch " + path_);
-  }
-  spare_.reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  if (!spare_.valid()) return SystemError("open /dev/null");
   return absl::OkStatus();
+}
+
+absl::StatusOr<bool> FabricServer::RestoreSocket() {
+  if (access(path_.c_str(), F_OK) == 0 || errno != ENOENT) return false;
+  if (absl::Status status = Bind(); !status.ok()) return status;
+  return true;
 }
 
 void FabricServer::Run() {
@@ -89,7 +104,8 @@ void FabricServer::Accept() {
   for (;;) {
     UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket.valid()) {
-      const bool more = errno == EINTR || errno == ECONNABORTED || ((errno == EMFILE || errno == ENFILE) && RefuseOne());
+      const bool more = errno == EINTR || errno == ECONNABORTED ||
+                        ((errno == EMFILE || errno == ENFILE) && RefuseOne());
       if (more) continue;
       return;
     }
@@ -107,8 +123,8 @@ void FabricServer::Accept() {
   }
 }
 
-// Accepts and closes one connection with the spare descriptor: otherwise it would wait for ever, but a refused client retries.
-// Returns false if none is waiting.
+// Accepts and closes one connection with the spare descriptor: otherwise it would wait for ever,
+// but a refused client retries. Returns false if none is waiting.
 bool FabricServer::RefuseOne() {
   if (!spare_.valid()) return false;
   spare_.reset();
@@ -152,7 +168,8 @@ void FabricServer::Drop(uint64_t id, const absl::Status& why) {
   clients_.erase(client);
 }
 
-// A dead process may come after its successor in this turn's events, and its port must be free for the successor.
+// A dead process may come after its successor in this turn's events, and its port must be free for
+// the successor.
 void FabricServer::DropDead(uint64_t except) {
   for (auto next = clients_.begin(); next != clients_.end();) {
     const auto client = next++;
@@ -164,10 +181,12 @@ void FabricServer::DropDead(uint64_t except) {
 }
 
 void FabricServer::ReportRegistered(const FabricConnection& client) const {
-  if (client.use() == PortUse::kManage) return observer_(absl::StrCat("port ", client.name(), ": a process manages it"));
+  if (client.use() == PortUse::kManage)
+    return observer_(absl::StrCat("port ", client.name(), ": a process manages it"));
   if (client.use() != PortUse::kOwn) return;
   const std::vector<Subnet::PortStatus> ports = subnet_->Ports();
-  const auto port = std::find_if(ports.begin(), ports.end(), [&client](const auto& one) { return one.name == client.name(); });
+  const auto port = std::find_if(ports.begin(), ports.end(),
+                                 [&client](const auto& one) { return one.name == client.name(); });
   const std::string lid = port == ports.end() ? "none" : port->config.lid.ToString();
   observer_(absl::StrCat("port ", client.name(), ": registered, LID ", lid));
 }
@@ -179,8 +198,10 @@ void FabricServer::ReportLeft(const FabricConnection& client, const std::string&
     return;
   }
   if (client.use() == PortUse::kQuery && why.empty()) return;
-  const char* what = client.use() == PortUse::kOwn ? ": its process left" : ": a process that managed it left";
-  observer_(absl::StrCat("port ", client.name(), why.empty() ? what : ": its process was disconnected: ", why));
+  const char* what =
+      client.use() == PortUse::kOwn ? ": its process left" : ": a process that managed it left";
+  observer_(absl::StrCat("port ", client.name(),
+                         why.empty() ? what : ": its process was disconnected: ", why));
 }
 
 absl::Status FabricServer::CheckRoom(PortUse use) const {
@@ -192,7 +213,8 @@ absl::Status FabricServer::CheckRoom(PortUse use) const {
     return absl::ResourceExhaustedError(absl::StrCat(owners, " processes own ports already"));
   }
   if (use != PortUse::kOwn && guests >= kMaxGuests) {
-    return absl::ResourceExhaustedError(absl::StrCat(guests, " processes manage or query ports already"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat(guests, " processes manage or query ports already"));
   }
   return absl::OkStatus();
 }
@@ -200,13 +222,15 @@ absl::Status FabricServer::CheckRoom(PortUse use) const {
 absl::Status FabricServer::Handle(FabricConnection* client, Packet packet) {
   const MessageType type = packet.type();
   if (type == MessageType::kRegister) return HandleRegister(client, std::move(packet));
-  if (client->link() == nullptr) return absl::InvalidArgumentError("a message of a client that is not registered");
+  if (client->link() == nullptr)
+    return absl::InvalidArgumentError("a message of a client that is not registered");
   if (type == MessageType::kOpenRing) return HandleOpenRing(client, std::move(packet));
   if (type == MessageType::kMad) {
     const absl::StatusOr<AddressedMad> request = DecodeMad(packet);
     if (!request.ok()) return request.status();
     if (request->lid.value() > Lid::kMax || request->mad.size() != kMadSize) {
-      return absl::InvalidArgumentError(absl::StrCat("a MAD of ", request->mad.size(), " bytes to LID ", request->lid.value()));
+      return absl::InvalidArgumentError(
+          absl::StrCat("a MAD of ", request->mad.size(), " bytes to LID ", request->lid.value()));
     }
     Mad mad;
     std::copy(request->mad.begin(), request->mad.end(), mad.begin());
@@ -217,7 +241,8 @@ absl::Status FabricServer::Handle(FabricConnection* client, Packet packet) {
     if (message.ok()) client->link()->CloseRing(message->ring);
     return message.status();
   }
-  return absl::InvalidArgumentError(absl::StrCat("a message of unknown type ", static_cast<uint32_t>(type)));
+  return absl::InvalidArgumentError(
+      absl::StrCat("a message of unknown type ", static_cast<uint32_t>(type)));
 }
 
 // Reads an owner's descriptors, which remain the packet's.
@@ -225,7 +250,8 @@ absl::StatusOr<PortResources> FabricServer::ResourcesIn(const Packet& packet) {
   PortResources resources;
   if (packet.fds.empty()) return resources;
   resources.doorbell = packet.fds[0].get();
-  if (!IsEventFd(resources.doorbell)) return absl::InvalidArgumentError("a doorbell is not an eventfd");
+  if (!IsEventFd(resources.doorbell))
+    return absl::InvalidArgumentError("a doorbell is not an eventfd");
   auto counters = CountersPage::Map(packet.fds[1].get());
   if (!counters.ok()) return counters.status();
   resources.counters = *std::move(counters);
@@ -236,32 +262,37 @@ absl::Status FabricServer::HandleRegister(FabricConnection* client, Packet packe
   // Check the version before the size, which may differ in another version.
   const uint32_t version = packet.version().value_or(kProtocolVersion);
   if (version != kProtocolVersion) {
-    return Answer(client, absl::FailedPreconditionError(absl::StrCat("register a port: eoib-fabricd speaks version ",
-                                                                     kProtocolVersion, ", not ", version)));
+    return Answer(client, absl::FailedPreconditionError(
+                              absl::StrCat("register a port: eoib-fabricd speaks version ",
+                                           kProtocolVersion, ", not ", version)));
   }
-  const absl::StatusOr<RegisterMessage> message = Decode<RegisterMessage>(packet, packet.fds.size());
+  const absl::StatusOr<RegisterMessage> message =
+      Decode<RegisterMessage>(packet, packet.fds.size());
   if (!message.ok()) return message.status();
   const auto use = static_cast<PortUse>(message->use);
   const size_t fds = use == PortUse::kOwn && !packet.fds_lost ? kRegisterDescriptors : 0;
   if (message->use > static_cast<uint32_t>(PortUse::kQuery) || packet.fds.size() != fds) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a registration for use ", message->use, " with ", packet.fds.size(), " descriptors"));
+    return absl::InvalidArgumentError(absl::StrCat("a registration for use ", message->use,
+                                                   " with ", packet.fds.size(), " descriptors"));
   }
   if (client->registered()) return absl::InvalidArgumentError("a client registers twice");
   const std::string name = TextOf(message->name, sizeof(message->name));
   const absl::StatusOr<PortResources> resources = ResourcesIn(packet);
   if (!resources.ok()) return resources.status();
   RegistrationRequest request;
-  if (message->requested_lid <= Lid::kMax) request.lid = Lid(static_cast<uint16_t>(message->requested_lid));
+  if (message->requested_lid <= Lid::kMax)
+    request.lid = Lid(static_cast<uint16_t>(message->requested_lid));
   request.qpns = QpnRange{Qpn(message->requested_qpn), message->requested_qpns};
 
   DropDead(client->id());
-  const absl::Status room = packet.fds_lost ? absl::ResourceExhaustedError(kNoDescriptor) : CheckRoom(use);
+  const absl::Status room =
+      packet.fds_lost ? absl::ResourceExhaustedError(kNoDescriptor) : CheckRoom(use);
   if (!room.ok()) {
     ++counters_.refused;
     observer_(absl::StrCat("port ", name, ": refused: ", absl::string_view(room.message())));
-    return Answer(client, absl::ResourceExhaustedError(
-                              absl::StrCat("register port ", name, " with eoib-fabricd: ", absl::string_view(room.message()))));
+    return Answer(client, absl::ResourceExhaustedError(absl::StrCat(
+                              "register port ", name,
+                              " with eoib-fabricd: ", absl::string_view(room.message()))));
   }
   const absl::Status status = client->Register(subnet_->Connect(request), name, *resources, use);
   if (status.ok()) {
@@ -282,7 +313,8 @@ absl::Status FabricServer::Answer(FabricConnection* client, const absl::Status& 
 }
 
 absl::Status FabricServer::HandleOpenRing(FabricConnection* client, Packet packet) {
-  const absl::StatusOr<OpenRingMessage> message = Decode<OpenRingMessage>(packet, packet.fds_lost ? 0 : kRingDescriptors);
+  const absl::StatusOr<OpenRingMessage> message =
+      Decode<OpenRingMessage>(packet, packet.fds_lost ? 0 : kRingDescriptors);
   if (!message.ok()) return message.status();
   if (packet.fds_lost) {
     last_error_ = absl::StrCat("a ring was refused: ", kNoDescriptor);
@@ -294,7 +326,8 @@ absl::Status FabricServer::HandleOpenRing(FabricConnection* client, Packet packe
   if (message->destination > Lid::kMax) {
     return absl::InvalidArgumentError(absl::StrCat("a ring to LID ", message->destination));
   }
-  return client->link()->OpenRing(message->request, Lid(static_cast<uint16_t>(message->destination)), std::move(end));
+  return client->link()->OpenRing(message->request,
+                                  Lid(static_cast<uint16_t>(message->destination)), std::move(end));
 }
 
 }  // namespace eoib::softhca

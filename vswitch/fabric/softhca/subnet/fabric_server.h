@@ -1,7 +1,8 @@
-// FabricServer: offers a Subnet to other processes over an AF_UNIX SOCK_SEQPACKET socket (fabric_protocol.h).
+// FabricServer: offers a Subnet to other processes over an AF_UNIX SOCK_SEQPACKET socket
+// (fabric_protocol.h).
 //
-// A connection is one process with one port. Messages are checked before the Subnet sees them, and an invalid one costs its
-// sender the connection. A registration ends with its connection.
+// A connection is one process with one port. Messages are checked before the Subnet sees them, and
+// an invalid one costs its sender the connection. A registration ends with its connection.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_FABRIC_SERVER_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_FABRIC_SERVER_H_
 
@@ -22,12 +23,15 @@
 
 namespace eoib::softhca {
 
-// Owns the listening socket, its file and the connections. One thread runs it; any thread may change the Subnet.
+// Owns the listening socket, its file and the connections. One thread runs it; any thread may
+// change the Subnet.
 class FabricServer {
  public:
-  static constexpr size_t kMaxOwners = 64;     // processes that own a port
-  static constexpr size_t kMaxGuests = 128;    // processes that manage or query a port; an owner may be one, for its MADs
-  static constexpr size_t kMaxStrangers = 16;  // further connections, which are told why they are refused
+  static constexpr size_t kMaxOwners = 64;  // processes that own a port
+  // Processes that manage or query a port; an owner may be one, for its MADs.
+  static constexpr size_t kMaxGuests = 128;
+  // Further connections, which are told why they are refused.
+  static constexpr size_t kMaxStrangers = 16;
   static constexpr size_t kMaxConnections = kMaxOwners + kMaxGuests + kMaxStrangers;
 
   struct Counters {
@@ -37,9 +41,10 @@ class FabricServer {
     uint64_t stuck = 0;      // disconnected for not reading
   };
 
-  // Listens on `path`, whose directory must exist, and replaces a stale socket file. kAlreadyExists if a living fabricd serves
-  // it. `subnet` outlives the server and has no other ports.
-  static absl::StatusOr<std::unique_ptr<FabricServer>> Listen(const std::string& path, Subnet* subnet);
+  // Listens on `path`, whose directory must exist, and replaces a stale socket file. kAlreadyExists
+  // if a living fabricd serves it. `subnet` outlives the server and has no other ports.
+  static absl::StatusOr<std::unique_ptr<FabricServer>> Listen(const std::string& path,
+                                                              Subnet* subnet);
   // Ends all connections and removes the socket file.
   ~FabricServer();
   FabricServer(const FabricServer&) = delete;
@@ -50,9 +55,15 @@ class FabricServer {
   // Handles what is ready. Never blocks.
   void Run();
 
-  // Calls `observer` with a line for an operator when a port's process registers, leaves or is refused. Processes that only
-  // query a port do not count.
-  void SetObserver(std::function<void(const std::string& line)> observer) { observer_ = std::move(observer); }
+  // Makes the socket file again, and returns true, if another program has removed it. Connections
+  // stay. Call about once a second.
+  absl::StatusOr<bool> RestoreSocket();
+
+  // Calls `observer` with a line for an operator when a port's process registers, leaves or is
+  // refused. Processes that only query a port do not count.
+  void SetObserver(std::function<void(const std::string& line)> observer) {
+    observer_ = std::move(observer);
+  }
 
   size_t clients() const { return clients_.size(); }
   const Counters& counters() const { return counters_; }
@@ -62,6 +73,7 @@ class FabricServer {
  private:
   FabricServer(std::string path, Subnet* subnet);
   absl::Status Start();
+  absl::Status Bind();
   void Accept();
   bool RefuseOne();
   void Serve(uint64_t id, uint32_t events);

@@ -69,8 +69,10 @@ TEST_F(FabricSocketTest, MalformedMessagesDisconnectTheirSenderOnly) {
          packet.fds = one_fd(UniqueFd(eventfd(0, 0)));
          return packet;
        }},
-      {"an oversized message", true, [&] { return raw(static_cast<uint32_t>(MessageType::kMad), kMaxMessage + 1); }},
-      {"a second registration", true, [&] { return Encode(RegisterMessage(), MakePortDescriptors()); }},
+      {"an oversized message", true,
+       [&] { return raw(static_cast<uint32_t>(MessageType::kMad), kMaxMessage + 1); }},
+      {"a second registration", true,
+       [&] { return Encode(RegisterMessage(), MakePortDescriptors()); }},
       {"a registration without a doorbell", false, [&] { return Encode(RegisterMessage()); }},
       {"a doorbell that is a file", false,
        [&] {
@@ -92,7 +94,8 @@ TEST_F(FabricSocketTest, MalformedMessagesDisconnectTheirSenderOnly) {
        }},
       {"fabricd's own message", true, [&] { return Encode(FaultsMessage()); }},
       {"a ring without descriptors", true, [&] { return Encode(OpenRingMessage()); }},
-      {"a ring of an odd size", true, [&] { return ring([](RingEnd* end) { end->capacity = 65535; }); }},
+      {"a ring of an odd size", true,
+       [&] { return ring([](RingEnd* end) { end->capacity = 65535; }); }},
       {"a ring of no size", true, [&] { return ring([](RingEnd* end) { end->capacity = 0; }); }},
       {"a ring larger than any of ours", true,
        [&] {
@@ -102,18 +105,34 @@ TEST_F(FabricSocketTest, MalformedMessagesDisconnectTheirSenderOnly) {
          });
        }},
       {"memory larger than its ring", true,
-       [&] { return ring([=](RingEnd* end) { end->data = MakeMemfd(131072, kBothSeals | F_SEAL_SEAL); }); }},
-      {"a ring larger than its memory", true, [&] { return ring([](RingEnd* end) { end->capacity = 131072; }); }},
+       [&] {
+         return ring(
+             [=](RingEnd* end) { end->data = MakeMemfd(131072, kBothSeals | F_SEAL_SEAL); });
+       }},
+      {"a ring larger than its memory", true,
+       [&] { return ring([](RingEnd* end) { end->capacity = 131072; }); }},
       {"data that may shrink", true,
-       [&] { return ring([](RingEnd* end) { end->data = MakeMemfd(65536, F_SEAL_GROW | F_SEAL_SEAL); }); }},
+       [&] {
+         return ring([](RingEnd* end) { end->data = MakeMemfd(65536, F_SEAL_GROW | F_SEAL_SEAL); });
+       }},
       {"data that may grow", true,
-       [&] { return ring([](RingEnd* end) { end->data = MakeMemfd(65536, F_SEAL_SHRINK | F_SEAL_SEAL); }); }},
+       [&] {
+         return ring(
+             [](RingEnd* end) { end->data = MakeMemfd(65536, F_SEAL_SHRINK | F_SEAL_SEAL); });
+       }},
       {"an index that may shrink", true,
-       [&] { return ring([](RingEnd* end) { end->index = MakeMemfd(4096, F_SEAL_GROW | F_SEAL_SEAL); }); }},
-      {"an empty index", true, [&] { return ring([=](RingEnd* end) { end->index = MakeMemfd(0, kBothSeals); }); }},
+       [&] {
+         return ring([](RingEnd* end) { end->index = MakeMemfd(4096, F_SEAL_GROW | F_SEAL_SEAL); });
+       }},
+      {"an empty index", true,
+       [&] { return ring([=](RingEnd* end) { end->index = MakeMemfd(0, kBothSeals); }); }},
       {"data that is no memory file", true,
-       [&] { return ring([](RingEnd* end) { end->data = UniqueFd(open("/dev/zero", O_RDWR | O_CLOEXEC)); }); }},
-      {"space that is no eventfd", true, [&] { return ring([](RingEnd* end) { end->space = MakeMemfd(8, F_SEAL_GROW); }); }},
+       [&] {
+         return ring(
+             [](RingEnd* end) { end->data = UniqueFd(open("/dev/zero", O_RDWR | O_CLOEXEC)); });
+       }},
+      {"space that is no eventfd", true,
+       [&] { return ring([](RingEnd* end) { end->space = MakeMemfd(8, F_SEAL_GROW); }); }},
       {"a ring to a multicast LID", true,
        [&] {
          OpenRingMessage message;
@@ -127,7 +146,8 @@ TEST_F(FabricSocketTest, MalformedMessagesDisconnectTheirSenderOnly) {
   for (const Row& row : kRows) {
     SCOPED_TRACE(row.description);
     const UniqueFd client(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-    ASSERT_EQ(connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+    ASSERT_EQ(connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)),
+              0);
     PacketQueue queue(4);
     if (row.registered) {
       RegisterMessage hello;
@@ -157,7 +177,8 @@ TEST_F(FabricSocketTest, AnotherProtocolVersionIsRefusedWithAReason) {
   hello.version = kProtocolVersion + 1;
   for (const size_t size : {sizeof(hello), sizeof(hello) + 8, size_t{8}}) {
     const UniqueFd client(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-    ASSERT_EQ(connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+    ASSERT_EQ(connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)),
+              0);
     Packet packet = Encode(hello);
     packet.bytes.resize(size);
     PacketQueue queue(1);
@@ -166,8 +187,9 @@ TEST_F(FabricSocketTest, AnotherProtocolVersionIsRefusedWithAReason) {
     ASSERT_EQ(poll(&polled, 1, 10'000), 1);
     const auto answer = Decode<RegisteredMessage>(ReceivePacket(client.get()).value());
     ASSERT_TRUE(answer.ok()) << answer.status();
-    EXPECT_THAT(TextOf(answer->text, sizeof(answer->text)),
-                HasSubstr(absl::StrCat("version ", kProtocolVersion, ", not ", kProtocolVersion + 1)));
+    EXPECT_THAT(
+        TextOf(answer->text, sizeof(answer->text)),
+        HasSubstr(absl::StrCat("version ", kProtocolVersion, ", not ", kProtocolVersion + 1)));
   }
 }
 
@@ -176,7 +198,8 @@ TEST(FabricServerSocketTest, OneFabricdAPath) {
   Subnet subnet;
   auto first = FabricServer::Listen(dir.socket(), &subnet);
   ASSERT_TRUE(first.ok()) << first.status();
-  EXPECT_EQ(FabricServer::Listen(dir.socket(), &subnet).status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(FabricServer::Listen(dir.socket(), &subnet).status().code(),
+            absl::StatusCode::kAlreadyExists);
   first->reset();
   EXPECT_TRUE(FabricServer::Listen(dir.socket(), &subnet).ok());
 }
@@ -189,12 +212,14 @@ TEST(FabricServerSocketTest, AStaleSocketIsReplacedAndALivingOneIsNot) {
     const UniqueFd other(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
     ASSERT_EQ(bind(other.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
     ASSERT_EQ(listen(other.get(), 1), 0);
-    EXPECT_EQ(FabricServer::Listen(dir.socket(), &subnet).status().code(), absl::StatusCode::kAlreadyExists);
+    EXPECT_EQ(FabricServer::Listen(dir.socket(), &subnet).status().code(),
+              absl::StatusCode::kAlreadyExists);
   }
   EXPECT_TRUE(FabricServer::Listen(dir.socket(), &subnet).ok());
 }
 
-// A process that may connect can register any port, in all partitions. Members of the group eoib may only read.
+// A process that may connect can register any port, in all partitions. Members of the group eoib
+// may only read.
 TEST(FabricServerSocketTest, OnlyItsUserMayConnect) {
   SocketDir dir;
   Subnet subnet;
@@ -205,12 +230,38 @@ TEST(FabricServerSocketTest, OnlyItsUserMayConnect) {
   EXPECT_EQ(info.st_mode & 07777, 0600u);
 }
 
+TEST(FabricServerSocketTest, ARemovedSocketIsMadeAgain) {
+  SocketDir dir;
+  Subnet subnet;
+  const auto server = FabricServer::Listen(dir.socket(), &subnet);
+  ASSERT_TRUE(server.ok()) << server.status();
+  EXPECT_FALSE(*(*server)->RestoreSocket()) << "it is there";
+  const sockaddr_un address = UnixAddress(dir.socket()).value();
+  const auto connect_client = [&address](const UniqueFd& client) {
+    return connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+  };
+  const UniqueFd former(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  const UniqueFd later(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(connect_client(former), 0);
+  (*server)->Run();
+  ASSERT_EQ(unlink(dir.socket().c_str()), 0);
+  EXPECT_NE(connect_client(later), 0);
+  EXPECT_TRUE((*server)->RestoreSocket().value());
+  struct stat info;
+  ASSERT_EQ(stat(dir.socket().c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 07777, 0600u);
+  EXPECT_EQ(connect_client(later), 0);
+  (*server)->Run();
+  EXPECT_EQ((*server)->clients(), 2u);
+}
+
 TEST(FabricServerSocketTest, AFileInTheWayIsLeftAlone) {
   SocketDir dir;
   Subnet subnet;
   const UniqueFd file(open(dir.socket().c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600));
   ASSERT_TRUE(file.valid());
-  EXPECT_EQ(FabricServer::Listen(dir.socket(), &subnet).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(FabricServer::Listen(dir.socket(), &subnet).status().code(),
+            absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(access(dir.socket().c_str(), F_OK), 0);
 }
 
@@ -224,10 +275,13 @@ TEST(FabricServerSocketTest, WithoutDescriptorsItRefusesAndDoesNotSpin) {
     pollfd polled{(*server)->fd(), POLLIN, 0};
     return poll(&polled, 1, 0) > 0;
   };
-  const auto ended = [](const UniqueFd& client) { return absl::IsDataLoss(ReceivePacket(client.get()).status()); };
+  const auto ended = [](const UniqueFd& client) {
+    return absl::IsDataLoss(ReceivePacket(client.get()).status());
+  };
   const sockaddr_un address = UnixAddress(dir.socket()).value();
   std::vector<UniqueFd> clients;
-  for (int i = 0; i < 3; ++i) clients.emplace_back(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  for (int i = 0; i < 3; ++i)
+    clients.emplace_back(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   rlimit before;
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
   rlimit tight = before;
@@ -236,7 +290,8 @@ TEST(FabricServerSocketTest, WithoutDescriptorsItRefusesAndDoesNotSpin) {
   std::vector<UniqueFd> hoard;
   for (int fd; (fd = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0;) hoard.emplace_back(fd);
   for (int i = 0; i < 2; ++i) {
-    ASSERT_EQ(connect(clients[i].get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+    ASSERT_EQ(
+        connect(clients[i].get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
   }
   EXPECT_TRUE(has_work());
   (*server)->Run();
@@ -247,7 +302,8 @@ TEST(FabricServerSocketTest, WithoutDescriptorsItRefusesAndDoesNotSpin) {
 
   hoard.clear();
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
-  ASSERT_EQ(connect(clients[2].get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  ASSERT_EQ(connect(clients[2].get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)),
+            0);
   (*server)->Run();
   EXPECT_FALSE(ended(clients[2]));
   EXPECT_EQ((*server)->clients(), 1u);
@@ -255,7 +311,8 @@ TEST(FabricServerSocketTest, WithoutDescriptorsItRefusesAndDoesNotSpin) {
 
 TEST(FabricServerSocketTest, PathsMustFit) {
   Subnet subnet;
-  EXPECT_EQ(FabricServer::Listen("/tmp/" + std::string(120, 'x'), &subnet).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(FabricServer::Listen("/tmp/" + std::string(120, 'x'), &subnet).status().code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

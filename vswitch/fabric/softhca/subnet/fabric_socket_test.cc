@@ -76,8 +76,9 @@ TEST_F(FabricSocketTest, TheObserverHearsOfPortsThatComeAndGo) {
   EXPECT_EQ(lines[2], "port h1: a process manages it");
   EXPECT_EQ(lines[3], "port h1: its process left");
   EXPECT_EQ(lines[4], "port h1: registered, LID 0x2");
-  EXPECT_THAT((std::vector<std::string>{lines[5], lines[6]}),
-              UnorderedElementsAre("port h1: its process left", "port h1: a process that managed it left"));
+  EXPECT_THAT(
+      (std::vector<std::string>{lines[5], lines[6]}),
+      UnorderedElementsAre("port h1: its process left", "port h1: a process that managed it left"));
 }
 
 TEST_F(FabricSocketTest, ASecondProcessSendsMadsOfItsOwn) {
@@ -90,9 +91,11 @@ TEST_F(FabricSocketTest, ASecondProcessSendsMadsOfItsOwn) {
   ASSERT_TRUE(manager.WaitFor([](const auto& record) { return record.mads.size() == 1; }));
   EXPECT_EQ(DecodeSaHeader(manager.record().mads[0])->tid, 78u);
   EXPECT_EQ(manager.record().mad_sources[0], manager.config().sm_lid);
-  EXPECT_TRUE(owner.WaitFor([](const auto& record) { return record.groups.size() == 1; })) << "the port is a member";
+  EXPECT_TRUE(owner.WaitFor([](const auto& record) { return record.groups.size() == 1; }))
+      << "the port is a member";
   EXPECT_THAT(owner.record().mads, IsEmpty());
-  EXPECT_EQ(manager.client()->OpenRing(1, Lid(2), MakeRingEnd()).code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(manager.client()->OpenRing(1, Lid(2), MakeRingEnd()).code(),
+            absl::StatusCode::kPermissionDenied);
 }
 
 TEST_F(FabricSocketTest, MadsAndGroupsGoThrough) {
@@ -181,12 +184,13 @@ TEST_F(FabricSocketTest, DescriptorsOfARingArrive) {
     return changed != record.changed.end() && changed->second.pkeys.size() == 2;
   }));
   h2.client()->CloseRing(ring);
-  EXPECT_TRUE(h1.WaitFor([ring = ring](const auto& record) { return record.closed == std::vector<uint64_t>{ring}; }));
+  EXPECT_TRUE(h1.WaitFor(
+      [ring = ring](const auto& record) { return record.closed == std::vector<uint64_t>{ring}; }));
   EXPECT_THAT(h2.record().closed, IsEmpty());
 }
 
-// Groups that other ports create and delete do not fill the queue of a stopped port, although it is told of every group four
-// times.
+// Groups that other ports create and delete do not fill the queue of a stopped port, although it is
+// told of every group four times.
 TEST(FabricQueueTest, GroupChangesDoNotFillTheQueueOfAStoppedPort) {
   SocketDir dir;
   FakeClock clock;
@@ -195,14 +199,16 @@ TEST(FabricQueueTest, GroupChangesDoNotFillTheQueueOfAStoppedPort) {
   ASSERT_TRUE(h1.Register("h1").ok());
   const UniqueFd deaf = RegisterDeafPort(dir.socket(), "deaf");
   ASSERT_TRUE(PacketQueue(1).Send(deaf.get(), EncodeMad(Lid(), SubscribeMad())).ok());
-  ASSERT_TRUE(Eventually([&] { return !fabricd.subnet()->AllSubscriptions().empty(); })) << "the subscription is not taken";
+  ASSERT_TRUE(Eventually([&] { return !fabricd.subnet()->AllSubscriptions().empty(); }))
+      << "the subscription is not taken";
   size_t answers = 0;
   for (uint64_t i = 0; i < FabricConnection::kQueue; ++i) {
     clock.Advance(absl::Milliseconds(10));
     for (const MadMethod method : {MadMethod::kSet, MadMethod::kDelete}) {
       ASSERT_TRUE(h1.client()->SendMad(JoinMad(h1.config(), i + 1, method)).ok());
       ++answers;
-      ASSERT_TRUE(h1.WaitFor([answers](const auto& record) { return record.mads.size() >= answers; }));
+      ASSERT_TRUE(
+          h1.WaitFor([answers](const auto& record) { return record.mads.size() >= answers; }));
     }
   }
   EXPECT_EQ(fabricd.counters().stuck, 0u);
@@ -234,7 +240,8 @@ TEST_F(FabricSocketTest, ADeadProcessClosesItsRingsAtTheOtherEnd) {
   ASSERT_TRUE(h2.Register("h2").ok());
   ASSERT_TRUE(h1.client()->OpenRing(1, h2.config().lid, MakeRingEnd()).ok());
   ASSERT_TRUE(h2.client()->OpenRing(2, h1.config().lid, MakeRingEnd()).ok());
-  ASSERT_TRUE(h2.WaitFor([](const auto& record) { return record.offers.size() == 1 && record.opened.size() == 1; }));
+  ASSERT_TRUE(h2.WaitFor(
+      [](const auto& record) { return record.offers.size() == 1 && record.opened.size() == 1; }));
   h1.Die();
   EXPECT_TRUE(h2.WaitFor([](const auto& record) { return record.closed.size() == 2; }));
   EXPECT_THAT(fabricd_->subnet()->Rings(), IsEmpty());
@@ -254,13 +261,15 @@ TEST_F(FabricSocketTest, ARestartedFabricdFindsItsPortsAgain) {
   ASSERT_TRUE(h1.WaitFor([](const auto& record) { return record.lost == 1; }));
   ASSERT_TRUE(h2.WaitFor([](const auto& record) { return record.lost == 1; }));
   EXPECT_EQ(h1.client()->SendMad(Mad{}).code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(h1.client()->OpenRing(2, h2_before.lid, MakeRingEnd()).code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(h1.client()->OpenRing(2, h2_before.lid, MakeRingEnd()).code(),
+            absl::StatusCode::kUnavailable);
   EXPECT_EQ(access(dir_.socket().c_str(), F_OK), -1) << "an orderly end leaves no socket";
 
   fabricd_ = std::make_unique<Fabricd>(dir_.socket());
   ASSERT_TRUE(h1.WaitFor([](const auto& record) { return record.configs.size() == 2; }));
   ASSERT_TRUE(h2.WaitFor([](const auto& record) { return record.configs.size() == 2; }));
-  for (const auto& [before, after] : {std::pair(h1_before, h1.config()), std::pair(h2_before, h2.config())}) {
+  for (const auto& [before, after] :
+       {std::pair(h1_before, h1.config()), std::pair(h2_before, h2.config())}) {
     EXPECT_EQ(after.lid, before.lid);
     EXPECT_EQ(after.gid, before.gid);
     EXPECT_EQ(after.qpns.first, before.qpns.first) << "queue pairs live on";
@@ -298,11 +307,14 @@ TEST_F(FabricSocketTest, EventsOnDemandArrive) {
   TestPort h1(dir_.socket());
   ASSERT_TRUE(h1.Register("h1").ok());
   ASSERT_TRUE(fabricd_->subnet()->Reregister("h1").ok());
-  EXPECT_TRUE(h1.WaitFor([](const auto& record) { return record.configs.back().reregistrations == 1; }));
+  EXPECT_TRUE(
+      h1.WaitFor([](const auto& record) { return record.configs.back().reregistrations == 1; }));
   ASSERT_TRUE(fabricd_->subnet()->MoveSm(Lid(9)).ok());
-  EXPECT_TRUE(h1.WaitFor([](const auto& record) { return record.configs.back().sm_lid == Lid(9); }));
+  EXPECT_TRUE(
+      h1.WaitFor([](const auto& record) { return record.configs.back().sm_lid == Lid(9); }));
   fabricd_->subnet()->RestartSm();
-  EXPECT_TRUE(h1.WaitFor([](const auto& record) { return record.configs.back().reregistrations == 2; }));
+  EXPECT_TRUE(
+      h1.WaitFor([](const auto& record) { return record.configs.back().reregistrations == 2; }));
 }
 
 TEST_F(FabricSocketTest, MadsReachTheLidTheyAreSentTo) {
@@ -329,9 +341,11 @@ TEST_F(FabricSocketTest, ATableOfSeveralMessagesArrivesWhole) {
   PathRecord wanted;
   wanted.numb_path = 1;
   Mad mad;
-  EncodeSaHeader(
-      {.method = MadMethod::kGetTable, .tid = 5, .attribute = SaAttribute::kPathRecord, .component_mask = path::kNumbPath},
-      &mad);
+  EncodeSaHeader({.method = MadMethod::kGetTable,
+                  .tid = 5,
+                  .attribute = SaAttribute::kPathRecord,
+                  .component_mask = path::kNumbPath},
+                 &mad);
   EncodePathRecord(wanted, SaRecord(&mad));
   TestPort& h0 = *ports[0];
   ASSERT_TRUE(h0.client()->SendMad(mad).ok());
@@ -367,7 +381,8 @@ TEST_F(FabricSocketTest, ARequestThatFabricdDoesNotSurviveIsRefused) {
   fabricd_->Pause();
   ASSERT_TRUE(h1.client()->OpenRing(1, Lid(99), MakeRingEnd()).ok());
   fabricd_.reset();
-  EXPECT_TRUE(h1.WaitFor([](const auto& record) { return record.refused.count(1) != 0 && record.lost == 1; }));
+  EXPECT_TRUE(h1.WaitFor(
+      [](const auto& record) { return record.refused.count(1) != 0 && record.lost == 1; }));
 }
 
 TEST_F(FabricSocketTest, AStoppedFabricdBlocksNoPort) {
@@ -381,7 +396,8 @@ TEST_F(FabricSocketTest, AStoppedFabricdBlocksNoPort) {
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_GT(sent, 16u) << "the kernel takes some";
   fabricd_->Continue();
-  EXPECT_TRUE(h1.WaitFor([&](const auto& record) { return record.mads.size() == sent; })) << "nothing that was taken is lost";
+  EXPECT_TRUE(h1.WaitFor([&](const auto& record) { return record.mads.size() == sent; }))
+      << "nothing that was taken is lost";
   EXPECT_EQ(h1.record().lost, 0);
 }
 
@@ -397,7 +413,9 @@ TEST_F(FabricSocketTest, APortThatDoesNotReadIsDroppedAlone) {
     ASSERT_LT(i, 1'000'000u);
     ASSERT_TRUE(fabricd_->subnet()->SetFault({"*", "*", FaultRule{.seed = i}}).ok());
     if (i % 256 != 255) continue;
-    ASSERT_TRUE(h1.WaitFor([i](const auto& record) { return record.faults.back() == std::vector{FaultRule{.seed = i}}; }));
+    ASSERT_TRUE(h1.WaitFor([i](const auto& record) {
+      return record.faults.back() == std::vector{FaultRule{.seed = i}};
+    }));
   }
   EXPECT_EQ(fabricd_->counters().stuck, 1u);
   EXPECT_EQ(h1.record().lost, 0);
@@ -417,12 +435,14 @@ TEST_F(FabricSocketTest, ThereIsRoomForSixtyFourProcesses) {
   EXPECT_TRUE(one_more.Register("one-more").ok());
 }
 
-// A preloaded program takes two connections, one of them for its MADs. Neither these nor queries use an owner's place.
+// A preloaded program takes two connections, one of them for its MADs. Neither these nor queries
+// use an owner's place.
 TEST_F(FabricSocketTest, OwnersAndGuestsHaveRoomOfTheirOwn) {
   std::vector<std::unique_ptr<TestPort>> guests;
   for (size_t i = 0; i < FabricServer::kMaxGuests; ++i) {
     guests.push_back(std::make_unique<TestPort>(dir_.socket()));
-    ASSERT_TRUE(guests.back()->Register("h1", i % 2 == 0 ? PortUse::kManage : PortUse::kQuery).ok()) << i;
+    ASSERT_TRUE(guests.back()->Register("h1", i % 2 == 0 ? PortUse::kManage : PortUse::kQuery).ok())
+        << i;
   }
   TestPort guest(dir_.socket()), owner(dir_.socket());
   const absl::Status status = guest.Register("h1", PortUse::kQuery);

@@ -39,7 +39,8 @@ class SocketDir {
   TempDir directory_;
 };
 
-// A Subnet, its server and a thread that runs it, like eoib-fabricd. A paused one acts like a stopped process.
+// A Subnet, its server and a thread that runs it, like eoib-fabricd. A paused one acts like a
+// stopped process.
 class Fabricd {
  public:
   explicit Fabricd(const std::string& socket, Subnet::Options options = {})
@@ -64,7 +65,9 @@ class Fabricd {
       for (;;) {
         pollfd polled[] = {{server_->fd(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
         const absl::Duration left = subnet_.NextDeadline() - clock_->Now();
-        poll(polled, 2, left == absl::InfiniteDuration() ? -1 : static_cast<int>(left / absl::Milliseconds(1)) + 1);
+        poll(polled, 2,
+             left == absl::InfiniteDuration() ? -1
+                                              : static_cast<int>(left / absl::Milliseconds(1)) + 1);
         uint64_t woken;
         if (polled[1].revents != 0) return void(read(wake_.get(), &woken, sizeof(woken)) > 0);
         server_->Run();
@@ -99,7 +102,8 @@ class Fabricd {
 
 class TestPort {
  public:
-  explicit TestPort(const std::string& socket) : TestPort(FabricClient::Options{.socket = socket}) {}
+  explicit TestPort(const std::string& socket)
+      : TestPort(FabricClient::Options{.socket = socket}) {}
   explicit TestPort(FabricClient::Options options)
       : doorbell_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
         counters_(CountersPage::Create().value()),
@@ -110,7 +114,9 @@ class TestPort {
   }
   RecordingSink::Record record() const { return sink_.Get(); }
   PortConfig config() const { return sink_.Get().configs.back(); }
-  bool WaitFor(std::function<bool(const RecordingSink::Record&)> looks_right) const { return sink_.WaitFor(looks_right); }
+  bool WaitFor(std::function<bool(const RecordingSink::Record&)> looks_right) const {
+    return sink_.WaitFor(looks_right);
+  }
   FabricClient* client() { return client_.get(); }
   CountersPage* counters() { return counters_.get(); }
   int doorbell() const { return doorbell_.get(); }
@@ -154,8 +160,8 @@ inline RingEnd MakeRingEnd() {
 // Two low descriptors of this process, for TwoDescriptors.
 inline UniqueFd g_lowest = Duplicate(STDERR_FILENO), g_second_lowest = Duplicate(STDERR_FILENO);
 
-// While it lives, this process gets at most two more descriptors, too few for a ring; open ones keep working. Two, because the
-// sanitizer makes a pipe to inspect an object.
+// While it lives, this process gets at most two more descriptors, too few for a ring; open ones
+// keep working. Two, because the sanitizer makes a pipe to inspect an object.
 class TwoDescriptors {
  public:
   TwoDescriptors() {
@@ -195,8 +201,8 @@ inline Mad JoinMad(const PortConfig& port, uint64_t tid = 1, MadMethod method = 
   header.method = method;
   header.attribute = SaAttribute::kMcMemberRecord;
   header.tid = tid;
-  header.component_mask =
-      mcm::kMgid | mcm::kPortGid | mcm::kJoinState | mcm::kQKey | mcm::kPKey | mcm::kTrafficClass | mcm::kSl | mcm::kFlowLabel;
+  header.component_mask = mcm::kMgid | mcm::kPortGid | mcm::kJoinState | mcm::kQKey | mcm::kPKey |
+                          mcm::kTrafficClass | mcm::kSl | mcm::kFlowLabel;
   McMemberRecord group;
   group.mgid = Mgid(Gid::Parse("ff12:e01b::1").value());
   group.port_gid = port.gid;

@@ -16,7 +16,8 @@ namespace eoib::softhca {
 
 // The components of a request to join or leave a group, and to create one.
 inline constexpr uint64_t kIdentify = mcm::kMgid | mcm::kPortGid | mcm::kJoinState;
-inline constexpr uint64_t kCreate = kIdentify | mcm::kQKey | mcm::kPKey | mcm::kTrafficClass | mcm::kSl | mcm::kFlowLabel;
+inline constexpr uint64_t kCreate =
+    kIdentify | mcm::kQKey | mcm::kPKey | mcm::kTrafficClass | mcm::kSl | mcm::kFlowLabel;
 
 // Makes an active port named "h" and its LID, on switch port LID.
 inline ManagedPort MakeManagedPort(uint16_t lid, std::vector<PKey> pkeys) {

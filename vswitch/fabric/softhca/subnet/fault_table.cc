@@ -8,7 +8,9 @@
 namespace eoib::softhca {
 namespace {
 
-absl::Status CheckFaultEnd(const std::string& name) { return name == kAnyPort ? absl::OkStatus() : CheckPortName(name); }
+absl::Status CheckFaultEnd(const std::string& name) {
+  return name == kAnyPort ? absl::OkStatus() : CheckPortName(name);
+}
 
 }  // namespace
 
@@ -19,14 +21,16 @@ absl::Status FaultTable::Set(const Fault& fault) {
   if (!status.ok()) return status;
   const auto names = std::make_pair(fault.source, fault.destination);
   if (faults_.count(names) == 0 && faults_.size() >= kMaxFaultRules) {
-    return absl::ResourceExhaustedError(absl::StrCat("simulate faults from ", fault.source, " to ", fault.destination,
-                                                     ": there are ", kMaxFaultRules, " rules"));
+    return absl::ResourceExhaustedError(absl::StrCat("simulate faults from ", fault.source, " to ",
+                                                     fault.destination, ": there are ",
+                                                     kMaxFaultRules, " rules"));
   }
   FaultRule& rule = faults_[names];
   rule = fault.rule;
   rule.source = absl::nullopt;
   for (const auto& [name, port] : ports_->by_name()) {
-    // Tell even unchanged rules: the operator who repeats a rule wants its random sequence to restart.
+    // Tell even unchanged rules: the operator who repeats a rule wants its random sequence to
+    // restart.
     if (fault.destination == kAnyPort || fault.destination == name) Tell(port.get());
   }
   return absl::OkStatus();
@@ -34,7 +38,8 @@ absl::Status FaultTable::Set(const Fault& fault) {
 
 absl::Status FaultTable::Clear(const std::string& source, const std::string& destination) {
   if (faults_.erase({source, destination}) == 0) {
-    return absl::NotFoundError(absl::StrCat("clear the faults from ", source, " to ", destination, ": there are none"));
+    return absl::NotFoundError(
+        absl::StrCat("clear the faults from ", source, " to ", destination, ": there are none"));
   }
   TellChanged();
   return absl::OkStatus();
@@ -47,7 +52,8 @@ void FaultTable::ClearAll() {
 
 std::vector<Fault> FaultTable::All() const {
   std::vector<Fault> faults;
-  for (const auto& [names, rule] : faults_) faults.push_back(Fault{names.first, names.second, rule});
+  for (const auto& [names, rule] : faults_)
+    faults.push_back(Fault{names.first, names.second, rule});
   return faults;
 }
 
@@ -77,7 +83,8 @@ const FaultRule* FaultTable::Find(const std::string& source, const std::string& 
   return found == faults_.end() ? nullptr : &found->second;
 }
 
-// Returns the rule for any source, if there is one, and one rule for each named source that has a GID already.
+// Returns the rule for any source, if there is one, and one rule for each named source that has a
+// GID already.
 std::vector<FaultRule> FaultTable::RulesTo(const std::string& destination) const {
   std::vector<FaultRule> rules;
   const FaultRule* any = Find(kAnyPort, destination);

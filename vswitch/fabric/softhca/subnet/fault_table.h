@@ -1,4 +1,5 @@
-// FaultTable: the faults that the ports of a software subnet simulate, by the names of source and destination.
+// FaultTable: the faults that the ports of a software subnet simulate, by the names of source and
+// destination.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_FAULT_TABLE_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_FAULT_TABLE_H_
 
@@ -22,7 +23,8 @@ struct Fault {
   FaultRule rule;  // its `source` is not used
 };
 
-// Not thread-safe: the Subnet calls it under its mutex. Each change queues calls to the ports that it concerns.
+// Not thread-safe: the Subnet calls it under its mutex. Each change queues calls to the ports that
+// it concerns.
 class FaultTable {
  public:
   // Both outlive the table.

@@ -46,14 +46,18 @@ TEST_F(LidFileTest, SavedPortsAreLoaded) {
     (*file)->Keep("h2", h2);
     EXPECT_LT((*file)->NextDeadline(), absl::InfiniteFuture()) << "and saved at its end";
   }
-  EXPECT_THAT(LidFile::Open(directory_.path()).value()->ports(), ElementsAre(Pair("h1", h1), Pair("h2", h2)));
+  EXPECT_THAT(LidFile::Open(directory_.path()).value()->ports(),
+              ElementsAre(Pair("h1", h1), Pair("h2", h2)));
   EXPECT_NE(access((path_ + ".new").c_str(), F_OK), 0);
 }
 
 TEST_F(LidFileTest, AnOperatorMayEditIt) {
-  Write("# a comment\n\n  h1   2 0x0200000000000001  # the first\n");
-  EXPECT_THAT(LidFile::Open(directory_.path()).value()->ports(),
-              ElementsAre(Pair("h1", KeptPort{Lid(2), Guid(0x0200'0000'0000'0001)})));
+  for (const char* text : {"# a comment\n\n  h1   2 0x0200000000000001  # the first\n",
+                           "\xef\xbb\xbfh1\t2 0x0200000000000001\r\n\r\n"}) {
+    Write(text);
+    EXPECT_THAT(LidFile::Open(directory_.path()).value()->ports(),
+                ElementsAre(Pair("h1", KeptPort{Lid(2), Guid(0x0200'0000'0000'0001)})));
+  }
 }
 
 TEST_F(LidFileTest, AMalformedFileIsRefusedAndLeftAlone) {
@@ -81,7 +85,8 @@ TEST_F(LidFileTest, AMalformedFileIsRefusedAndLeftAlone) {
     Write(std::string(kGood) + row.line);
     const absl::Status status = LidFile::Open(directory_.path()).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
-    EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr(path_ + ":2: "), HasSubstr(row.why), HasSubstr("move it away")));
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr(path_ + ":2: "), HasSubstr(row.why), HasSubstr("move it away")));
     EXPECT_EQ(Read(), std::string(kGood) + row.line);
   }
 }

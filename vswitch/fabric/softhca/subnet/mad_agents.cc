@@ -7,11 +7,13 @@
 
 namespace eoib::softhca {
 
-void MadAgents::Receive(const ManagedPort& from, uint64_t process, Lid destination, const Mad& mad) {
+void MadAgents::Receive(const ManagedPort& from, uint64_t process, Lid destination,
+                        const Mad& mad) {
   const absl::StatusOr<MadHeader> header = DecodeMadHeader(mad);
   const MadEndpoint sender(from.config.gid, process);
   if (destination == Lid()) destination = ports_->Switch().lid;
-  if (header.ok() && (header->mgmt_class == MgmtClass::kSubnLid || header->mgmt_class == MgmtClass::kSubnDirected)) {
+  if (header.ok() && (header->mgmt_class == MgmtClass::kSubnLid ||
+                      header->mgmt_class == MgmtClass::kSubnDirected)) {
     ReceiveAtSma(from, sender, destination, mad, header->mgmt_class == MgmtClass::kSubnDirected);
   } else if (header.ok() && header->mgmt_class == MgmtClass::kPerf) {
     ReceiveAtPma(from, sender, destination, mad);
@@ -21,17 +23,21 @@ void MadAgents::Receive(const ManagedPort& from, uint64_t process, Lid destinati
   Run();
 }
 
-void MadAgents::ReceiveAtSma(const ManagedPort& from, const MadEndpoint& sender, Lid destination, const Mad& mad,
-                             bool directed) {
+void MadAgents::ReceiveAtSma(const ManagedPort& from, const MadEndpoint& sender, Lid destination,
+                             const Mad& mad, bool directed) {
   const absl::optional<Mad> reply = smp_.Respond(from, destination, mad);
-  if (reply.has_value()) outgoing_.push_back(OutgoingMad{sender, *reply, directed ? kPermissiveLid : destination});
+  if (reply.has_value())
+    outgoing_.push_back(OutgoingMad{sender, *reply, directed ? kPermissiveLid : destination});
 }
 
-// General management MADs pass the P_Key check of queue pair 1 (§10.9.8). The switch has no counters.
-void MadAgents::ReceiveAtPma(const ManagedPort& from, const MadEndpoint& sender, Lid destination, const Mad& mad) {
+// General management MADs pass the P_Key check of queue pair 1 (§10.9.8). The switch has no
+// counters.
+void MadAgents::ReceiveAtPma(const ManagedPort& from, const MadEndpoint& sender, Lid destination,
+                             const Mad& mad) {
   const ManagedPort* port = ports_->FindByLid(destination);
   if (port == nullptr || !MayKnow(from.config, port->config)) return;
-  if (absl::optional<Mad> reply = pma_.Respond(*port, mad)) outgoing_.push_back(OutgoingMad{sender, *reply, destination});
+  if (absl::optional<Mad> reply = pma_.Respond(*port, mad))
+    outgoing_.push_back(OutgoingMad{sender, *reply, destination});
 }
 
 void MadAgents::ReceiveAtSa(const ManagedPort& from, const MadEndpoint& sender, const Mad& mad) {

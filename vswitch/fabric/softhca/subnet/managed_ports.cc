@@ -10,7 +10,8 @@ namespace {
 // PortInfo's CapabilityMask (IBA 1.4 §14.2.5.6).
 constexpr uint32_t kIsSm = 1u << 1;
 constexpr uint32_t kIsClientReregistrationSupported = 1u << 25;
-constexpr uint8_t kQdr = 4;  // LinkSpeedActive: 10 Gb/s a lane, the fastest that this field can name
+// LinkSpeedActive: 10 Gb/s a lane, the fastest that this field can name.
+constexpr uint8_t kQdr = 4;
 
 void SetActive(PortInfo* info) {
   info->state = PortState::kActive;
@@ -31,7 +32,8 @@ bool MayKnow(const PortConfig& port, const PortConfig& other) {
 
 bool IsMemberOfPartition(const PortConfig& port, PKey pkey) {
   // SamePartition, unlike Matches, holds for two limited members, too.
-  return std::any_of(port.pkeys.begin(), port.pkeys.end(), [&](PKey own) { return own.IsValid() && own.SamePartition(pkey); });
+  return std::any_of(port.pkeys.begin(), port.pkeys.end(),
+                     [&](PKey own) { return own.IsValid() && own.SamePartition(pkey); });
 }
 
 NodeInfo NodeInfoOf(const ManagedPort& port) {
@@ -63,7 +65,8 @@ PortInfo PortInfoOf(const ManagedPort& port) {
   info.capability_mask = kIsClientReregistrationSupported;
   info.local_port = kHcaPort;
   LinkForm form = LinkFormOf(port.config.rate);
-  form.speed = std::min(form.speed, kQdr);  // faster links also set LinkSpeedExtActive, which PortInfo lacks here
+  // Faster links also set LinkSpeedExtActive, which PortInfo lacks here.
+  form.speed = std::min(form.speed, kQdr);
   info.width_enabled = info.width_supported = info.width_active = form.width;
   info.speed_enabled = info.speed_supported = info.speed_active = form.speed;
   info.neighbor_mtu = info.mtu_cap = port.config.mtu;

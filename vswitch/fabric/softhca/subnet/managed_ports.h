@@ -1,5 +1,6 @@
-// ManagedPorts: read access to the active ports and the one switch of a software subnet, for its SA, SMP and performance
-// responders; and the attributes that these report (NodeInfo, PortInfo, P_Key table).
+// ManagedPorts: read access to the active ports and the one switch of a software subnet, for its
+// SA, SMP and performance responders; and the attributes that these report (NodeInfo, PortInfo,
+// P_Key table).
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_MANAGED_PORTS_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_MANAGED_PORTS_H_
 
@@ -18,7 +19,8 @@ namespace eoib::softhca {
 struct ManagedPort {
   std::string name;  // its node description
   PortConfig config;
-  uint8_t switch_port = 0;  // its port on the switch; 0: the switch is full, so it is reached by LID only
+  // Its port on the switch; 0: the switch is full, so it is reached by LID only.
+  uint8_t switch_port = 0;
 };
 
 // All ports are connected to one switch. The subnet manager runs on its port 0.
@@ -45,7 +47,8 @@ class ManagedPorts {
 
 // True if two P_Key tables have matching entries, so that their ports can reach each other.
 bool ShareAPartition(const std::vector<PKey>& a, const std::vector<PKey>& b);
-// True if `port` may learn of `other` and send MADs to it: they share a partition, or are the same port.
+// True if `port` may learn of `other` and send MADs to it: they share a partition, or are the same
+// port.
 bool MayKnow(const PortConfig& port, const PortConfig& other);
 // True for full and limited members.
 bool IsMemberOfPartition(const PortConfig& port, PKey pkey);

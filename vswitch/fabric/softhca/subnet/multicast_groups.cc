@@ -26,15 +26,18 @@ bool GroupIs(const McMemberRecord& group, uint64_t mask, const McMemberRecord& w
   const auto is = [mask](uint64_t bit, bool equal) { return (mask & bit) == 0 || equal; };
   return is(mcm::kQKey, group.qkey == wanted.qkey) && is(mcm::kMlid, group.mlid == wanted.mlid) &&
          is(mcm::kTrafficClass, group.traffic_class == wanted.traffic_class) &&
-         is(mcm::kPKey, group.pkey.SamePartition(wanted.pkey)) && is(mcm::kSl, group.sl == wanted.sl) &&
+         is(mcm::kPKey, group.pkey.SamePartition(wanted.pkey)) &&
+         is(mcm::kSl, group.sl == wanted.sl) &&
          is(mcm::kFlowLabel, group.flow_label == wanted.flow_label) &&
-         is(mcm::kHopLimit, group.hop_limit == wanted.hop_limit) && is(mcm::kScope, group.scope == wanted.scope) &&
-         Accepts(MtuDemand(mask, wanted), group.mtu, MtuOrder) && Accepts(RateDemand(mask, wanted), group.rate, RateMbps) &&
+         is(mcm::kHopLimit, group.hop_limit == wanted.hop_limit) &&
+         is(mcm::kScope, group.scope == wanted.scope) &&
+         Accepts(MtuDemand(mask, wanted), group.mtu, MtuOrder) &&
+         Accepts(RateDemand(mask, wanted), group.rate, RateMbps) &&
          Accepts(LifeDemand(mask, wanted), group.life, LifeOrder);
 }
 
-// True if a port may join. A limited member may, since the group's traffic reaches it through full members (RFC 4391 §4). Its
-// link must carry the group's MTU and rate.
+// True if a port may join. A limited member may, since the group's traffic reaches it through full
+// members (RFC 4391 §4). Its link must carry the group's MTU and rate.
 bool PortFits(const PortConfig& port, const McMemberRecord& group) {
   return IsMemberOfPartition(port, group.pkey) && MtuOrder(group.mtu) <= MtuOrder(port.mtu) &&
          RateMbps(group.rate) <= RateMbps(port.rate);
@@ -43,7 +46,8 @@ bool PortFits(const PortConfig& port, const McMemberRecord& group) {
 }  // namespace
 
 bool MulticastGroup::HasFullMember() const {
-  return std::any_of(members.begin(), members.end(), [](const auto& member) { return (member.second & kFullMember) != 0; });
+  return std::any_of(members.begin(), members.end(),
+                     [](const auto& member) { return (member.second & kFullMember) != 0; });
 }
 
 std::vector<Gid> MulticastGroup::Receivers() const {
@@ -68,7 +72,8 @@ SaStatus MulticastGroups::Join(const PortConfig& requester, uint64_t mask, McMem
     const SaStatus status = CreateGroup(requester, mask, *record);
     if (status != SaStatus::kOk) return status;
     found = groups_.find(record->mgid);
-  } else if (!GroupIs(found->second.record, mask, *record) || !PortFits(requester, found->second.record)) {
+  } else if (!GroupIs(found->second.record, mask, *record) ||
+             !PortFits(requester, found->second.record)) {
     return SaStatus::kRequestInvalid;
   }
   MulticastGroup& group = found->second;
@@ -81,15 +86,19 @@ SaStatus MulticastGroups::Join(const PortConfig& requester, uint64_t mask, McMem
   return SaStatus::kOk;
 }
 
-SaStatus MulticastGroups::CreateGroup(const PortConfig& requester, uint64_t mask, const McMemberRecord& wanted) {
+SaStatus MulticastGroups::CreateGroup(const PortConfig& requester, uint64_t mask,
+                                      const McMemberRecord& wanted) {
   // §15.2.5.17.2: the components that only the creator can decide are mandatory.
-  constexpr uint64_t kNeeded = mcm::kQKey | mcm::kPKey | mcm::kTrafficClass | mcm::kSl | mcm::kFlowLabel;
+  constexpr uint64_t kNeeded =
+      mcm::kQKey | mcm::kPKey | mcm::kTrafficClass | mcm::kSl | mcm::kFlowLabel;
   if ((mask & kNeeded) != kNeeded) return SaStatus::kInsufficientComponents;
-  if (!wanted.pkey.IsValid() || !IsMemberOfPartition(requester, wanted.pkey)) return SaStatus::kRequestInvalid;
+  if (!wanted.pkey.IsValid() || !IsMemberOfPartition(requester, wanted.pkey))
+    return SaStatus::kRequestInvalid;
   const absl::optional<uint8_t> mtu = Best(MtuDemand(mask, wanted), requester.mtu, MtuOrder);
   const absl::optional<uint8_t> rate = Best(RateDemand(mask, wanted), requester.rate, RateMbps);
   if (!mtu.has_value() || !rate.has_value()) return SaStatus::kRequestInvalid;
-  const absl::optional<Mlid> mlid = AllocateMlid((mask & mcm::kMlid) != 0 ? absl::optional<Mlid>(wanted.mlid) : absl::nullopt);
+  const absl::optional<Mlid> mlid =
+      AllocateMlid((mask & mcm::kMlid) != 0 ? absl::optional<Mlid>(wanted.mlid) : absl::nullopt);
   if (!mlid.has_value()) return SaStatus::kNoResources;
 
   McMemberRecord group = wanted;
@@ -117,10 +126,12 @@ void MulticastGroups::ReceiversChanged() {
   for (const auto& [mlid, mgid] : mlids_) changed_.insert(mlid);
 }
 
-// A creator may name the MLID that it would like, as with OpenSM, and gets it if it is free. After a restart of the subnet,
-// groups so come back under the MLIDs that senders still use.
+// A creator may name the MLID that it would like, as with OpenSM, and gets it if it is free. After
+// a restart of the subnet, groups so come back under the MLIDs that senders still use.
 absl::optional<Mlid> MulticastGroups::AllocateMlid(absl::optional<Mlid> wanted) {
-  if (wanted.has_value() && *wanted >= kFirstMlid && *wanted <= last_mlid_ && mlids_.count(*wanted) == 0) return wanted;
+  if (wanted.has_value() && *wanted >= kFirstMlid && *wanted <= last_mlid_ &&
+      mlids_.count(*wanted) == 0)
+    return wanted;
   Mlid candidate = kFirstMlid;
   for (const auto& [used, mgid] : mlids_) {
     if (used != candidate) break;
@@ -130,7 +141,8 @@ absl::optional<Mlid> MulticastGroups::AllocateMlid(absl::optional<Mlid> wanted) 
   return candidate;
 }
 
-SaStatus MulticastGroups::Leave(const PortConfig& requester, uint64_t mask, McMemberRecord* record) {
+SaStatus MulticastGroups::Leave(const PortConfig& requester, uint64_t mask,
+                                McMemberRecord* record) {
   constexpr uint64_t kNeeded = mcm::kMgid | mcm::kPortGid | mcm::kJoinState;
   if ((mask & kNeeded) != kNeeded) return SaStatus::kInsufficientComponents;
   if (record->port_gid != requester.gid) return SaStatus::kInvalidGid;
@@ -147,11 +159,13 @@ SaStatus MulticastGroups::Leave(const PortConfig& requester, uint64_t mask, McMe
   return SaStatus::kOk;
 }
 
-void MulticastGroups::RemoveMembership(std::map<Mgid, MulticastGroup>::iterator group, const Gid& port, uint8_t bits) {
+void MulticastGroups::RemoveMembership(std::map<Mgid, MulticastGroup>::iterator group,
+                                       const Gid& port, uint8_t bits) {
   const auto member = group->second.members.find(port);
   if (member == group->second.members.end()) return;
   const uint8_t left = member->second & ~bits;
-  if ((member->second & kReceives) != 0 && (left & kReceives) == 0) changed_.insert(group->second.record.mlid);
+  if ((member->second & kReceives) != 0 && (left & kReceives) == 0)
+    changed_.insert(group->second.record.mlid);
   member->second = left;
   if (left == 0) group->second.members.erase(member);
   if (group->second.HasFullMember()) return;
@@ -168,13 +182,15 @@ void MulticastGroups::RemovePort(const Gid& port) {
   }
 }
 
-// An untrusted port sees groups of its own partitions and its own membership in them, never other members (§15.2.5.17.1).
+// An untrusted port sees groups of its own partitions and its own membership in them, never other
+// members (§15.2.5.17.1).
 std::vector<McMemberRecord> MulticastGroups::Query(const PortConfig& requester, uint64_t mask,
                                                    const McMemberRecord& wanted) const {
   std::vector<McMemberRecord> found;
   for (const auto& [mgid, group] : groups_) {
     if ((mask & mcm::kMgid) != 0 && mgid != wanted.mgid) continue;
-    if (!IsMemberOfPartition(requester, group.record.pkey) || !GroupIs(group.record, mask, wanted)) continue;
+    if (!IsMemberOfPartition(requester, group.record.pkey) || !GroupIs(group.record, mask, wanted))
+      continue;
     McMemberRecord record = group.record;
     const auto own = group.members.find(requester.gid);
     if (own != group.members.end()) {

@@ -1,7 +1,9 @@
-// MulticastGroups: the multicast groups of a software subnet and their members (IBA 1.4 §15.2.5.17).
+// MulticastGroups: the multicast groups of a software subnet and their members (IBA 1.4
+// §15.2.5.17).
 //
-// A membership is a set of join states, each with its own join and leave. A full member creates a group and keeps it alive; a
-// non-member receives; a send-only non-member does neither. A group ends with its last full member.
+// A membership is a set of join states, each with its own join and leave. A full member creates a
+// group and keeps it alive; a non-member receives; a send-only non-member does neither. A group
+// ends with its last full member.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_MULTICAST_GROUPS_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_MULTICAST_GROUPS_H_
 
@@ -32,7 +34,8 @@ struct MulticastGroup {
 class MulticastGroups {
  public:
   static constexpr Mlid kFirstMlid{0xc001};
-  static constexpr uint16_t kMaxGroups = 4096;  // a plausible size of a switch's multicast forwarding table
+  // A plausible size of a switch's multicast forwarding table.
+  static constexpr uint16_t kMaxGroups = 4096;
   static constexpr Mlid kLastMlid{0xc000 + kMaxGroups};
 
   // A group was created (trap 66) or deleted (trap 67).
@@ -47,12 +50,13 @@ class MulticastGroups {
   // MLIDs run from kFirstMlid to `last_mlid`.
   explicit MulticastGroups(Mlid last_mlid) : last_mlid_(last_mlid) {}
 
-  // Set and Delete of a record by the port of `requester`; the record becomes the answer's. A port joins and leaves only for
-  // itself, because there are no trusted hosts.
+  // Set and Delete of a record by the port of `requester`; the record becomes the answer's. A port
+  // joins and leaves only for itself, because there are no trusted hosts.
   SaStatus Join(const PortConfig& requester, uint64_t mask, McMemberRecord* record);
   SaStatus Leave(const PortConfig& requester, uint64_t mask, McMemberRecord* record);
   // The groups that match the record's components and that `requester` may see, by MGID.
-  std::vector<McMemberRecord> Query(const PortConfig& requester, uint64_t mask, const McMemberRecord& wanted) const;
+  std::vector<McMemberRecord> Query(const PortConfig& requester, uint64_t mask,
+                                    const McMemberRecord& wanted) const;
   // Ends the memberships of a port that went down or away.
   void RemovePort(const Gid& port);
   // Forgets everything, like a restarted subnet manager: without events for deleted groups.
@@ -70,7 +74,8 @@ class MulticastGroups {
  private:
   SaStatus CreateGroup(const PortConfig& requester, uint64_t mask, const McMemberRecord& wanted);
   absl::optional<Mlid> AllocateMlid(absl::optional<Mlid> wanted);
-  void RemoveMembership(std::map<Mgid, MulticastGroup>::iterator group, const Gid& port, uint8_t bits);
+  void RemoveMembership(std::map<Mgid, MulticastGroup>::iterator group, const Gid& port,
+                        uint8_t bits);
 
   const Mlid last_mlid_;
   std::map<Mgid, MulticastGroup> groups_;

@@ -52,7 +52,8 @@ class MulticastGroupsTest : public ::testing::Test {
   McMemberRecord record_;
 };
 
-// IBA 1.4 §15.2.5.17: every membership, with the effect of every Set and Delete. Another port keeps the group alive.
+// IBA 1.4 §15.2.5.17: every membership, with the effect of every Set and Delete. Another port keeps
+// the group alive.
 TEST_F(MulticastGroupsTest, AllTransitions) {
   for (uint8_t before = 0; before <= kAllStates; ++before) {
     for (uint8_t asked = 0; asked <= 0x0f; ++asked) {
@@ -67,7 +68,8 @@ TEST_F(MulticastGroupsTest, AllTransitions) {
         groups_.TakeEvents();
         const bool valid = join ? asked != 0 && (asked & ~kAllStates) == 0 : (asked & before) != 0;
         const uint8_t after = !valid ? before : join ? before | asked : before & ~asked;
-        EXPECT_EQ(join ? Join(h2_, asked) : Leave(h2_, asked), valid ? SaStatus::kOk : SaStatus::kRequestInvalid);
+        EXPECT_EQ(join ? Join(h2_, asked) : Leave(h2_, asked),
+                  valid ? SaStatus::kOk : SaStatus::kRequestInvalid);
         EXPECT_EQ(StateOf(h2_), after);
         EXPECT_EQ(Receives(h2_), (after & kReceives) != 0);
         const bool received = (before & kReceives) != 0, receives = (after & kReceives) != 0;
@@ -89,7 +91,8 @@ TEST_F(MulticastGroupsTest, OnlyAFullMemberMakesAGroup) {
     EXPECT_EQ(groups_.groups().size(), full ? 1u : 0u) << int{states};
     const std::vector<MulticastGroups::Event> events = groups_.TakeEvents();
     if (full) {
-      EXPECT_THAT(events, ElementsAre(MulticastGroups::Event{SmTrap::kGroupCreated, MakeMgid(1), PKey(0xffff)}));
+      EXPECT_THAT(events, ElementsAre(MulticastGroups::Event{SmTrap::kGroupCreated, MakeMgid(1),
+                                                             PKey(0xffff)}));
     } else {
       EXPECT_THAT(events, IsEmpty());
     }
@@ -100,7 +103,8 @@ TEST_F(MulticastGroupsTest, OnlyAFullMemberMakesAGroup) {
 TEST_F(MulticastGroupsTest, OnlyAFullMemberKeepsAGroupAlive) {
   for (uint8_t states = 1; states <= kAllStates; ++states) {
     for (const bool leaves : {true, false}) {
-      SCOPED_TRACE(absl::StrCat("left behind ", states, leaves ? ", by a leave" : ", by a link that goes down"));
+      SCOPED_TRACE(absl::StrCat("left behind ", states,
+                                leaves ? ", by a leave" : ", by a link that goes down"));
       groups_.Clear();
       ASSERT_EQ(Join(h1_, kFullMember), SaStatus::kOk);
       ASSERT_EQ(Join(h2_, states), SaStatus::kOk);
@@ -113,7 +117,8 @@ TEST_F(MulticastGroupsTest, OnlyAFullMemberKeepsAGroupAlive) {
       if (lives) {
         EXPECT_THAT(events, IsEmpty());
       } else {
-        EXPECT_THAT(events, ElementsAre(MulticastGroups::Event{SmTrap::kGroupDeleted, MakeMgid(1), PKey(0xffff)}));
+        EXPECT_THAT(events, ElementsAre(MulticastGroups::Event{SmTrap::kGroupDeleted, MakeMgid(1),
+                                                               PKey(0xffff)}));
       }
     }
   }

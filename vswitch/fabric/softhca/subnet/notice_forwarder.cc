@@ -5,15 +5,16 @@
 namespace eoib::softhca {
 namespace {
 
-// True if two subscriptions of a port are the same. The QPN names a client of the port, but all reports go to the general
-// services QP; the response time is only a request.
+// True if two subscriptions of a port are the same. The QPN names a client of the port, but all
+// reports go to the general services QP; the response time is only a request.
 bool SameSubscription(const InformInfo& a, const InformInfo& b) {
-  return a.gid == b.gid && a.lid_begin == b.lid_begin && a.lid_end == b.lid_end && a.generic == b.generic && a.type == b.type &&
-         a.trap == b.trap && a.producer == b.producer;
+  return a.gid == b.gid && a.lid_begin == b.lid_begin && a.lid_end == b.lid_end &&
+         a.generic == b.generic && a.type == b.type && a.trap == b.trap && a.producer == b.producer;
 }
 
 bool RangeIsValid(const InformInfo& info) {
-  return !info.gid.IsZero() || info.lid_begin == InformInfo::kAllLids || info.lid_end == 0 || info.lid_begin <= info.lid_end;
+  return !info.gid.IsZero() || info.lid_begin == InformInfo::kAllLids || info.lid_end == 0 ||
+         info.lid_begin <= info.lid_end;
 }
 
 bool LidInRange(const InformInfo& info, uint16_t lid) {
@@ -23,7 +24,8 @@ bool LidInRange(const InformInfo& info, uint16_t lid) {
 
 // §13.4.8.3: GID and LIDs select the issuer of the notice, not its subject.
 bool Matches(const InformInfo& info, const Notice& notice) {
-  const bool issuer = info.gid.IsZero() ? LidInRange(info, notice.issuer_lid) : info.gid == notice.issuer_gid;
+  const bool issuer =
+      info.gid.IsZero() ? LidInRange(info, notice.issuer_lid) : info.gid == notice.issuer_gid;
   return issuer && info.generic == notice.generic &&
          (info.type == InformInfo::kAllTypes || info.type == static_cast<uint16_t>(notice.type)) &&
          (info.trap == InformInfo::kAllTraps || info.trap == notice.trap) &&
@@ -35,8 +37,9 @@ bool Matches(const InformInfo& info, const Notice& notice) {
 SaStatus NoticeForwarder::Inform(const Gid& port, const InformInfo& info) {
   if (!RangeIsValid(info)) return SaStatus::kRequestInvalid;
   std::vector<InformInfo>& own = subscriptions_[port];
-  const auto found =
-      std::find_if(own.begin(), own.end(), [&info](const InformInfo& other) { return SameSubscription(info, other); });
+  const auto found = std::find_if(own.begin(), own.end(), [&info](const InformInfo& other) {
+    return SameSubscription(info, other);
+  });
   const bool is_known = found != own.end();
   if (info.subscribe && !is_known) own.push_back(info);
   if (!info.subscribe && is_known) own.erase(found);
@@ -46,17 +49,21 @@ SaStatus NoticeForwarder::Inform(const Gid& port, const InformInfo& info) {
 
 bool NoticeForwarder::Wants(const Gid& port, const Notice& notice) const {
   const auto own = subscriptions_.find(port);
-  return own != subscriptions_.end() && std::any_of(own->second.begin(), own->second.end(),
-                                                    [&notice](const InformInfo& info) { return Matches(info, notice); });
+  return own != subscriptions_.end() &&
+         std::any_of(own->second.begin(), own->second.end(),
+                     [&notice](const InformInfo& info) { return Matches(info, notice); });
 }
 
-void NoticeForwarder::Forward(SmTrap trap, const Gid& about, const std::vector<PKey>& pkeys, absl::Time now) {
+void NoticeForwarder::Forward(SmTrap trap, const Gid& about, const std::vector<PKey>& pkeys,
+                              absl::Time now) {
   Notice notice = Notice::OfGid(trap, about);
   notice.issuer_lid = ports_->Switch().lid.value();
   notice.issuer_gid = ports_->Switch().gid;
   for (const auto& [subscriber, infos] : subscriptions_) {
     const ManagedPort* port = ports_->FindByGid(subscriber);
-    if (port == nullptr || !ShareAPartition(port->config.pkeys, pkeys) || !Wants(subscriber, notice)) continue;
+    if (port == nullptr || !ShareAPartition(port->config.pkeys, pkeys) ||
+        !Wants(subscriber, notice))
+      continue;
     StartReport(subscriber, notice, now);
   }
 }

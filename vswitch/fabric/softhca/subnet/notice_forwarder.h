@@ -1,7 +1,9 @@
-// NoticeForwarder: reports events of a software subnet to the ports that subscribed to them (IBA 1.4 §13.4.8.3, §13.4.11).
+// NoticeForwarder: reports events of a software subnet to the ports that subscribed to them
+// (IBA 1.4 §13.4.8.3, §13.4.11).
 //
-// A report goes only to ports that share a partition with the port or group that it is about. As with OpenSM, a port gets
-// reports of groups that it created or deleted itself. It gets none of its own link, because subscriptions end with the link.
+// A report goes only to ports that share a partition with the port or group that it is about. As
+// with OpenSM, a port gets reports of groups that it created or deleted itself. It gets none of its
+// own link, because subscriptions end with the link.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_NOTICE_FORWARDER_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_NOTICE_FORWARDER_H_
 
@@ -38,10 +40,11 @@ class NoticeForwarder {
       : ports_(ports), options_(options), next_tid_(options.first_tid) {}
   explicit NoticeForwarder(const ManagedPorts* ports) : NoticeForwarder(ports, Options()) {}
 
-  // SubnAdmSet(InformInfo). kRequestInvalid if a port unsubscribes without a subscription; a repeated subscription has no
-  // effect.
+  // SubnAdmSet(InformInfo). kRequestInvalid if a port unsubscribes without a subscription; a
+  // repeated subscription has no effect.
   SaStatus Inform(const Gid& port, const InformInfo& info);
-  // Reports a trap about the port or group `about`, whose P_Keys are `pkeys`. The next Run makes the first transmission.
+  // Reports a trap about the port or group `about`, whose P_Keys are `pkeys`. The next Run makes
+  // the first transmission.
   void Forward(SmTrap trap, const Gid& about, const std::vector<PKey>& pkeys, absl::Time now);
   // Handles a ReportResp of `port`.
   void Confirm(const Gid& port, uint64_t tid);

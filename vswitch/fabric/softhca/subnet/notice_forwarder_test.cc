@@ -73,7 +73,8 @@ TEST_F(NoticeForwarderTest, AReportHasTheTrapAndTheGid) {
   EXPECT_EQ(notice.issuer_gid, ports_.hub.gid);
 }
 
-// IBA 1.4 §13.4.8.3: which subscriptions match a trap 66 (generic, type 3, producer 4) of the subnet manager (LID 1).
+// IBA 1.4 §13.4.8.3: which subscriptions match a trap 66 (generic, type 3, producer 4) of the
+// subnet manager (LID 1).
 TEST_F(NoticeForwarderTest, SubscriptionsMatchByTheirFields) {
   const struct {
     const char* description;
@@ -121,7 +122,8 @@ TEST_F(NoticeForwarderTest, SubscriptionsMatchByTheirFields) {
 }
 
 TEST_F(NoticeForwarderTest, GidsStayWithinTheirPartitions) {
-  for (const ManagedPort& port : ports_.ports) ASSERT_EQ(notices_.Inform(port.config.gid, InformInfo()), SaStatus::kOk);
+  for (const ManagedPort& port : ports_.ports)
+    ASSERT_EQ(notices_.Inform(port.config.gid, InformInfo()), SaStatus::kOk);
   const Gid blue = blue_->config.gid, red = red_->config.gid, both = both_->config.gid;
   const Gid limited = limited_->config.gid, limited2 = limited2_->config.gid;
   const struct {
@@ -131,12 +133,15 @@ TEST_F(NoticeForwarderTest, GidsStayWithinTheirPartitions) {
   } kRows[] = {
       {"a full member", {PKey(0x8001)}, {blue, both, limited, limited2}},
       {"a limited member, of whom others like it do not hear", {PKey(0x0001)}, {blue, both}},
-      {"a port in two partitions", {PKey(0x8001), PKey(0x8002)}, {blue, red, both, limited, limited2}},
+      {"a port in two partitions",
+       {PKey(0x8001), PKey(0x8002)},
+       {blue, red, both, limited, limited2}},
       {"a port without partition", {}, {}},
       {"a partition without other members", {PKey(0x8003)}, {}},
   };
   for (const auto& row : kRows) {
-    notices_.Forward(SmTrap::kGidInService, Gid::FromPrefixAndGuid(1, Guid(9)), row.pkeys, clock_.Now());
+    notices_.Forward(SmTrap::kGidInService, Gid::FromPrefixAndGuid(1, Guid(9)), row.pkeys,
+                     clock_.Now());
     const std::vector<OutgoingMad> out = Run();
     std::vector<Gid> told;
     for (const OutgoingMad& mad : out) {
@@ -166,10 +171,12 @@ TEST_F(NoticeForwarderTest, UnsubscribingNeedsTheSameSubscription) {
   InformInfo other = info;
   other.trap = 65;
   EXPECT_EQ(notices_.Inform(blue_->config.gid, other), SaStatus::kRequestInvalid);
-  EXPECT_EQ(notices_.Inform(both_->config.gid, info), SaStatus::kRequestInvalid) << "somebody else's";
+  EXPECT_EQ(notices_.Inform(both_->config.gid, info), SaStatus::kRequestInvalid)
+      << "somebody else's";
   info.qpn = Qpn(7);
   info.response_time = 3;
-  EXPECT_EQ(notices_.Inform(blue_->config.gid, info), SaStatus::kOk) << "QPN and response time do not matter";
+  EXPECT_EQ(notices_.Inform(blue_->config.gid, info), SaStatus::kOk)
+      << "QPN and response time do not matter";
   InService(both_);
   EXPECT_THAT(Run(), IsEmpty());
 }
@@ -215,8 +222,8 @@ TEST_F(NoticeForwarderTest, AReportIsGivenUpAfterTheLastRetry) {
     clock_.Advance(notices_.NextDeadline() - clock_.Now());
     if (!Run().empty()) at.push_back(clock_.Now() - start);
   }
-  EXPECT_THAT(at,
-              ElementsAre(absl::ZeroDuration(), absl::Milliseconds(500), absl::Milliseconds(1500), absl::Milliseconds(3500)));
+  EXPECT_THAT(at, ElementsAre(absl::ZeroDuration(), absl::Milliseconds(500),
+                              absl::Milliseconds(1500), absl::Milliseconds(3500)));
   EXPECT_EQ(clock_.Now() - start, absl::Milliseconds(7500));
   EXPECT_EQ(notices_.counters().given_up, 1u);
   InService(both_);
@@ -231,7 +238,8 @@ TEST_F(NoticeForwarderTest, APortThatGoesIsForgotten) {
   EXPECT_THAT(Told(), ElementsAre(limited_->config.gid));
   clock_.Advance(absl::Seconds(1));
   InService(both_);
-  EXPECT_THAT(Told(), UnorderedElementsAre(limited_->config.gid, limited_->config.gid)) << "a new one and a repeated one";
+  EXPECT_THAT(Told(), UnorderedElementsAre(limited_->config.gid, limited_->config.gid))
+      << "a new one and a repeated one";
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// PartitionTable: the partitions of a software subnet and their members, and the P_Key tables of ports that follow from them.
+// PartitionTable: the partitions of a software subnet and their members, and the P_Key tables of
+// ports that follow from them.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_PARTITION_TABLE_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_PARTITION_TABLE_H_
 
@@ -24,8 +25,9 @@ class PartitionTable {
   void Replace(std::vector<Partition> partitions) { partitions_ = std::move(partitions); }
   // kNotFound if it is not a member. A partition ends with its last member.
   absl::Status Remove(PKey pkey, const std::string& name);
-  // Updates the P_Key table of port `name`; returns true if it changed. Queue pairs select partitions by index, so a P_Key
-  // keeps its index, and a removed one leaves an invalid entry (0x0000).
+  // Updates the P_Key table of port `name`; returns true if it changed. Queue pairs select
+  // partitions by index, so a P_Key keeps its index, and a removed one leaves an invalid entry
+  // (0x0000).
   bool Update(const std::string& name, std::vector<PKey>* table) const;
 
  private:

@@ -8,7 +8,8 @@
 namespace eoib::softhca {
 namespace {
 
-// ClassPortInfo's CapabilityMask (§16.1.3.1): 64-bit counters, also for unicast and multicast separately.
+// ClassPortInfo's CapabilityMask (§16.1.3.1): 64-bit counters, also for unicast and multicast
+// separately.
 constexpr uint16_t kExtendedWidth = 1u << 9;
 constexpr uint8_t kPmaAllPorts = 0xff;
 
@@ -48,14 +49,17 @@ PortCountersAttribute PmaResponder::ToAttribute(const SoftPortCounters& counters
   attribute.multicast_xmit_packets = counters.xmit_multicast_packets;
   attribute.multicast_rcv_packets = counters.rcv_multicast_packets;
   // The port may count while its page is read, so the part can exceed the whole.
-  attribute.unicast_xmit_packets = counters.xmit_packets - std::min(counters.xmit_packets, counters.xmit_multicast_packets);
-  attribute.unicast_rcv_packets = counters.rcv_packets - std::min(counters.rcv_packets, counters.rcv_multicast_packets);
+  attribute.unicast_xmit_packets =
+      counters.xmit_packets - std::min(counters.xmit_packets, counters.xmit_multicast_packets);
+  attribute.unicast_rcv_packets =
+      counters.rcv_packets - std::min(counters.rcv_packets, counters.rcv_multicast_packets);
   return attribute;
 }
 
 absl::optional<Mad> PmaResponder::Respond(const ManagedPort& port, const Mad& mad) {
   const absl::StatusOr<MadHeader> request = DecodeMadHeader(mad);
-  const bool in_order = request.ok() && request->mgmt_class == MgmtClass::kPerf && !request->IsResponse();
+  const bool in_order =
+      request.ok() && request->mgmt_class == MgmtClass::kPerf && !request->IsResponse();
   if (!in_order) return absl::nullopt;
   ++counters_.requests;
   Mad reply = mad;
@@ -67,9 +71,11 @@ absl::optional<Mad> PmaResponder::Respond(const ManagedPort& port, const Mad& ma
   return reply;
 }
 
-MadStatus PmaResponder::Answer(const ManagedPort& port, const MadHeader& request, const Mad& mad, Mad* reply) {
+MadStatus PmaResponder::Answer(const ManagedPort& port, const MadHeader& request, const Mad& mad,
+                               Mad* reply) {
   if (request.class_version != kPerfClassVersion) return MadStatus::kUnsupportedVersion;
-  if (request.method != MadMethod::kGet && request.method != MadMethod::kSet) return MadStatus::kUnsupportedMethod;
+  if (request.method != MadMethod::kGet && request.method != MadMethod::kSet)
+    return MadStatus::kUnsupportedMethod;
   switch (static_cast<PerfAttribute>(request.attribute)) {
     case PerfAttribute::kClassPortInfo: {
       if (request.method != MadMethod::kGet) return MadStatus::kUnsupportedMethodAttribute;
@@ -88,11 +94,12 @@ MadStatus PmaResponder::Answer(const ManagedPort& port, const MadHeader& request
   }
 }
 
-MadStatus PmaResponder::AnswerCounters(const ManagedPort& port, bool extended, const MadHeader& request, const Mad& mad,
-                                       Mad* reply) {
+MadStatus PmaResponder::AnswerCounters(const ManagedPort& port, bool extended,
+                                       const MadHeader& request, const Mad& mad, Mad* reply) {
   const absl::StatusOr<PortCountersAttribute> asked =
       extended ? DecodePortCountersExtended(PerfData(mad)) : DecodePortCounters(PerfData(mad));
-  if (!asked.ok() || (asked->port != kHcaPort && asked->port != kPmaAllPorts)) return MadStatus::kInvalidField;
+  if (!asked.ok() || (asked->port != kHcaPort && asked->port != kPmaAllPorts))
+    return MadStatus::kInvalidField;
   Baselines& baselines = baselines_[port.config.gid];
   PortCountersAttribute& baseline = extended ? baselines.extended : baselines.plain;
   PortCountersAttribute answer = ToAttribute(counters_of_(port));
@@ -101,11 +108,13 @@ MadStatus PmaResponder::AnswerCounters(const ManagedPort& port, bool extended, c
   for (const Counter& counter : kCounters) {
     const uint64_t now = answer.*counter.value;
     const uint16_t bit = extended ? counter.extended_bit : counter.bit;
-    if (request.method == MadMethod::kSet && (asked->select & bit) != 0) baseline.*counter.value = now;
+    if (request.method == MadMethod::kSet && (asked->select & bit) != 0)
+      baseline.*counter.value = now;
     // The port's process can write any value, so a counter may even go back.
     answer.*counter.value = now - std::min(now, baseline.*counter.value);
   }
-  extended ? EncodePortCountersExtended(answer, PerfData(reply)) : EncodePortCounters(answer, PerfData(reply));
+  extended ? EncodePortCountersExtended(answer, PerfData(reply))
+           : EncodePortCounters(answer, PerfData(reply));
   return MadStatus::kOk;
 }
 

@@ -1,8 +1,8 @@
-// PmaResponder: answers performance management MADs (IBA 1.4 §16.1) for the ports of a software subnet: ClassPortInfo,
-// PortCounters and PortCountersExtended.
+// PmaResponder: answers performance management MADs (IBA 1.4 §16.1) for the ports of a software
+// subnet: ClassPortInfo, PortCounters and PortCountersExtended.
 //
-// Only a port's process can change its counters. So a Set clears a counter by remembering its value, which is subtracted from
-// then on. The two attributes are cleared separately.
+// Only a port's process can change its counters. So a Set clears a counter by remembering its
+// value, which is subtracted from then on. The two attributes are cleared separately.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_PMA_RESPONDER_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_PMA_RESPONDER_H_
 
@@ -43,7 +43,8 @@ class PmaResponder {
   };
 
   MadStatus Answer(const ManagedPort& port, const MadHeader& request, const Mad& mad, Mad* reply);
-  MadStatus AnswerCounters(const ManagedPort& port, bool extended, const MadHeader& request, const Mad& mad, Mad* reply);
+  MadStatus AnswerCounters(const ManagedPort& port, bool extended, const MadHeader& request,
+                           const Mad& mad, Mad* reply);
 
   const CountersOf counters_of_;
   std::map<Gid, Baselines> baselines_;

@@ -11,7 +11,8 @@ namespace {
 
 class PmaResponderTest : public ::testing::Test {
  protected:
-  uint16_t Ask(MadMethod method, PerfAttribute attribute, uint8_t port = 1, uint16_t select = 0xffff) {
+  uint16_t Ask(MadMethod method, PerfAttribute attribute, uint8_t port = 1,
+               uint16_t select = 0xffff) {
     MadHeader header;
     header.mgmt_class = MgmtClass::kPerf;
     header.class_version = kPerfClassVersion;
@@ -39,8 +40,9 @@ class PmaResponderTest : public ::testing::Test {
     return Answer(attribute);
   }
   PortCountersAttribute Answer(PerfAttribute attribute) const {
-    return attribute == PerfAttribute::kPortCounters ? DecodePortCounters(PerfData(reply_)).value()
-                                                     : DecodePortCountersExtended(PerfData(reply_)).value();
+    return attribute == PerfAttribute::kPortCounters
+               ? DecodePortCounters(PerfData(reply_)).value()
+               : DecodePortCountersExtended(PerfData(reply_)).value();
   }
 
   const ManagedPort port_ = MakeManagedPort(2, {PKey(0xffff)});
@@ -62,7 +64,8 @@ TEST_F(PmaResponderTest, CountersHaveTheirPlaces) {
   counters_.rcv_pkey_violations = 7;
   counters_.rcv_bad_address = 8;
   counters_.corrupt_rings = 100;
-  for (const PerfAttribute attribute : {PerfAttribute::kPortCounters, PerfAttribute::kPortCountersExtended}) {
+  for (const PerfAttribute attribute :
+       {PerfAttribute::kPortCounters, PerfAttribute::kPortCountersExtended}) {
     const PortCountersAttribute answer = Get(attribute);
     EXPECT_EQ(answer.xmit_packets, 1u);
     EXPECT_EQ(answer.xmit_data, 2u);
@@ -128,13 +131,18 @@ TEST_F(PmaResponderTest, InvalidRequestsAreRefused) {
   } kRows[] = {
       {"all ports at once", MadMethod::kGet, PerfAttribute::kPortCounters, 255, MadStatus::kOk},
       {"port 0", MadMethod::kGet, PerfAttribute::kPortCounters, 0, MadStatus::kInvalidField},
-      {"port 2", MadMethod::kSet, PerfAttribute::kPortCountersExtended, 2, MadStatus::kInvalidField},
-      {"another attribute", MadMethod::kGet, PerfAttribute{0x15}, 1, MadStatus::kUnsupportedMethodAttribute},
-      {"Set(ClassPortInfo)", MadMethod::kSet, PerfAttribute::kClassPortInfo, 1, MadStatus::kUnsupportedMethodAttribute},
-      {"another method", MadMethod::kGetTable, PerfAttribute::kPortCounters, 1, MadStatus::kUnsupportedMethod},
+      {"port 2", MadMethod::kSet, PerfAttribute::kPortCountersExtended, 2,
+       MadStatus::kInvalidField},
+      {"another attribute", MadMethod::kGet, PerfAttribute{0x15}, 1,
+       MadStatus::kUnsupportedMethodAttribute},
+      {"Set(ClassPortInfo)", MadMethod::kSet, PerfAttribute::kClassPortInfo, 1,
+       MadStatus::kUnsupportedMethodAttribute},
+      {"another method", MadMethod::kGetTable, PerfAttribute::kPortCounters, 1,
+       MadStatus::kUnsupportedMethod},
   };
   for (const auto& row : kRows) {
-    EXPECT_EQ(Ask(row.method, row.attribute, row.port), static_cast<uint16_t>(row.status)) << row.description;
+    EXPECT_EQ(Ask(row.method, row.attribute, row.port), static_cast<uint16_t>(row.status))
+        << row.description;
   }
   EXPECT_FALSE(pma_.Respond(port_, Mad{}).has_value());
   EXPECT_FALSE(pma_.Respond(port_, reply_).has_value()) << "a response";
@@ -143,7 +151,8 @@ TEST_F(PmaResponderTest, InvalidRequestsAreRefused) {
 
 TEST_F(PmaResponderTest, ClassPortInfo) {
   ASSERT_EQ(Ask(MadMethod::kGet, PerfAttribute::kClassPortInfo), 0);
-  EXPECT_EQ(ReadWire<be16>(&PerfData(reply_)[2]).value(), 0x0200) << "CapabilityMask: extended, unicast and multicast apart";
+  EXPECT_EQ(ReadWire<be16>(&PerfData(reply_)[2]).value(), 0x0200)
+      << "CapabilityMask: extended, unicast and multicast apart";
   EXPECT_EQ(PerfData(reply_)[1], 1) << "ClassVersion";
 }
 

@@ -37,7 +37,9 @@ bool PortCallQueue::Take(Queued* queued, PortSink** sink) {
 void PortCallQueue::Stop(const std::shared_ptr<PortSession>& session) {
   absl::MutexLock lock(&mutex_);
   session->sink = nullptr;
-  const auto not_being_called = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return being_called_ != session; };
+  const auto not_being_called = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    return being_called_ != session;
+  };
   mutex_.Await(absl::Condition(&not_being_called));
 }
 

@@ -1,5 +1,5 @@
-// PortCallQueue: calls to ports, in order and one at a time. A sink may take its own locks, because no lock is held during a
-// call.
+// PortCallQueue: calls to ports, in order and one at a time. A sink may take its own locks, because
+// no lock is held during a call.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_PORT_CALL_QUEUE_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_PORT_CALL_QUEUE_H_
 
@@ -34,7 +34,8 @@ class PortCallQueue {
 
   // Queues a call; none without a session.
   void Push(const std::shared_ptr<PortSession>& session, Call call);
-  // Makes the queued calls. If another thread is doing so already, that thread makes them, also those queued meanwhile.
+  // Makes the queued calls. If another thread is doing so already, that thread makes them, also
+  // those queued meanwhile.
   void Deliver();
   // Drops the calls to a session and returns when none is under way.
   void Stop(const std::shared_ptr<PortSession>& session);

@@ -22,8 +22,9 @@ void PortNotifier::TellAllConfigs() {
 void PortNotifier::TellIdentity(const SubnetPort& port) {
   for (const auto& [id, ring] : rings_->rings()) {
     if (ring.source != &port) continue;
-    queue_->Push(ring.destination->owner,
-                 [id = id, identity = IdentityOf(port)](PortSink* to) { to->OnSourceChanged(id, identity); });
+    queue_->Push(ring.destination->owner, [id = id, identity = IdentityOf(port)](PortSink* to) {
+      to->OnSourceChanged(id, identity);
+    });
   }
 }
 
@@ -58,21 +59,23 @@ void PortNotifier::TellMad(const OutgoingMad& outgoing) {
   for (const auto& guest : port.guests) tell(guest);
 }
 
-// A port outside the group's partition gets an empty list, because it may just have left the partition.
+// A port outside the group's partition gets an empty list, because it may just have left the
+// partition.
 void PortNotifier::TellGroup(const SubnetPort& port, Mlid mlid, Lids members) {
   const MulticastGroup* group = agents_->groups().FindByMlid(mlid);
   if (group != nullptr && !IsMemberOfPartition(port.config, group->record.pkey)) {
     members = std::make_shared<const std::vector<Lid>>();
   }
-  queue_->Push(port.owner, [mlid, members = std::move(members)](PortSink* to) { to->OnGroup(mlid, *members); });
+  queue_->Push(port.owner,
+               [mlid, members = std::move(members)](PortSink* to) { to->OnGroup(mlid, *members); });
 }
 
 PortNotifier::Lids PortNotifier::ReceiversOf(Mlid mlid) const {
   auto lids = std::make_shared<std::vector<Lid>>();
   if (const MulticastGroup* group = agents_->groups().FindByMlid(mlid)) {
     for (const Gid& member : group->Receivers()) {
-      // A member that lost the P_Key stays a member, as with OpenSM. Senders must leave it out themselves, because no switch
-      // does.
+      // A member that lost the P_Key stays a member, as with OpenSM. Senders must leave it out
+      // themselves, because no switch does.
       const PortConfig& config = ports_->AtGid(member)->config;
       if (IsMemberOfPartition(config, group->record.pkey)) lids->push_back(config.lid);
     }

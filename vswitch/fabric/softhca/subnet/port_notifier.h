@@ -1,4 +1,5 @@
-// PortNotifier: tells the ports of a software subnet what concerns them: configurations, rings, groups, MADs.
+// PortNotifier: tells the ports of a software subnet what concerns them: configurations, rings,
+// groups, MADs.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_PORT_NOTIFIER_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_PORT_NOTIFIER_H_
 
@@ -16,11 +17,13 @@
 
 namespace eoib::softhca {
 
-// Queues the calls; the Subnet delivers them without its mutex. Not thread-safe: the Subnet calls it under its mutex.
+// Queues the calls; the Subnet delivers them without its mutex. Not thread-safe: the Subnet calls
+// it under its mutex.
 class PortNotifier {
  public:
   // All four outlive the notifier.
-  PortNotifier(const PortTable* ports, const RingTable* rings, MadAgents* agents, PortCallQueue* queue)
+  PortNotifier(const PortTable* ports, const RingTable* rings, MadAgents* agents,
+               PortCallQueue* queue)
       : ports_(ports), rings_(rings), agents_(agents), queue_(queue) {}
 
   // To all processes of the port, or to all ports.

@@ -11,26 +11,30 @@ namespace {
 // True if some process wants the port up.
 bool IsUsed(const SubnetPort& port) {
   return port.owner != nullptr ||
-         std::any_of(port.guests.begin(), port.guests.end(), [](const auto& guest) { return guest->use == PortUse::kManage; });
+         std::any_of(port.guests.begin(), port.guests.end(),
+                     [](const auto& guest) { return guest->use == PortUse::kManage; });
 }
 
 // True if a ring can lead from `source` to `destination`, which may be null.
 bool MayOpenRing(const SubnetPort& source, const SubnetPort* destination) {
-  return source.config.active && destination != nullptr && destination->owner != nullptr && destination->config.active;
+  return source.config.active && destination != nullptr && destination->owner != nullptr &&
+         destination->config.active;
 }
 
 }  // namespace
 
 // ---- Registration.
 
-absl::Status PortSessions::Begin(const std::string& name, const PortResources& resources, const RegistrationRequest& request,
+absl::Status PortSessions::Begin(const std::string& name, const PortResources& resources,
+                                 const RegistrationRequest& request,
                                  const std::shared_ptr<PortSession>& session) {
   SubnetPort* port = ports_->Find(name);
   if (port == nullptr && session->use == PortUse::kQuery) {
     return absl::NotFoundError(absl::StrCat("query port ", name, ": there is no such port"));
   }
   if (port == nullptr) port = ports_->Add(name, request.lid);
-  if (port == nullptr) return absl::ResourceExhaustedError(absl::StrCat("register port ", name, ": no LID is left"));
+  if (port == nullptr)
+    return absl::ResourceExhaustedError(absl::StrCat("register port ", name, ": no LID is left"));
   session->port = port;
   session->process = next_process_++;
   if (session->use == PortUse::kOwn) return BeginOwner(port, resources, request, session);
@@ -38,11 +42,13 @@ absl::Status PortSessions::Begin(const std::string& name, const PortResources& r
   return absl::OkStatus();
 }
 
-absl::Status PortSessions::BeginOwner(SubnetPort* port, const PortResources& resources, const RegistrationRequest& request,
+absl::Status PortSessions::BeginOwner(SubnetPort* port, const PortResources& resources,
+                                      const RegistrationRequest& request,
                                       const std::shared_ptr<PortSession>& session) {
   if (port->owner != nullptr) {
     return absl::AlreadyExistsError(
-        absl::StrCat("register port ", port->name, ": a living process has registered it; stop that one, or use another name"));
+        absl::StrCat("register port ", port->name,
+                     ": a living process has registered it; stop that one, or use another name"));
   }
   if (absl::Status status = ports_->AssignQpns(port, request.qpns); !status.ok()) return status;
   port->owner = session;
@@ -94,7 +100,8 @@ void PortSessions::EndGuest(SubnetPort* port, const std::shared_ptr<PortSession>
 void PortSessions::SetLink(SubnetPort* port, bool up) {
   if (port->link_up == up) return;
   port->link_up = up;
-  // Close the rings from here: a process that ignored the change would still send and receive through them.
+  // Close the rings from here: a process that ignored the change would still send and receive
+  // through them.
   if (!up) CloseRingsOf(port);
   UpdateActive(port);
   notifier_->TellConfig(*port);
@@ -114,10 +121,12 @@ absl::Status PortSessions::SendMad(const PortSession& session, Lid destination, 
   return absl::OkStatus();
 }
 
-absl::Status PortSessions::OpenRing(const std::shared_ptr<PortSession>& session, uint64_t request, Lid destination,
-                                    RingEnd end) {
-  if (session->use != PortUse::kOwn) return absl::PermissionDeniedError("open a ring: this process does not own the port");
-  if (session->ended) return absl::FailedPreconditionError("open a ring: the port is not registered");
+absl::Status PortSessions::OpenRing(const std::shared_ptr<PortSession>& session, uint64_t request,
+                                    Lid destination, RingEnd end) {
+  if (session->use != PortUse::kOwn)
+    return absl::PermissionDeniedError("open a ring: this process does not own the port");
+  if (session->ended)
+    return absl::FailedPreconditionError("open a ring: the port is not registered");
   SubnetPort* source = session->port;
   SubnetPort* target = ports_->AtLid(destination);
   if (!MayOpenRing(*source, target)) {
@@ -141,7 +150,8 @@ void PortSessions::CloseRing(const PortSession& session, uint64_t ring) {
   if (session.use != PortUse::kOwn || session.ended) return;
   const auto closed = rings_->Remove(ring, session.port);
   if (!closed.has_value()) return;
-  notifier_->TellRingClosed(session.port == closed->source ? *closed->destination : *closed->source, ring);
+  notifier_->TellRingClosed(session.port == closed->source ? *closed->destination : *closed->source,
+                            ring);
 }
 
 void PortSessions::CloseRingsOf(const SubnetPort* port) {

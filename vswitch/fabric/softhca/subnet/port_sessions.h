@@ -1,8 +1,8 @@
-// PortSessions: the processes that use the ports of a software subnet. It carries out their requests: register, send a MAD,
-// open or close a ring.
+// PortSessions: the processes that use the ports of a software subnet. It carries out their
+// requests: register, send a MAD, open or close a ring.
 //
-// A port is up while its link is up and a process wants it: its one owner, which sends and receives datagrams, or a guest that
-// sends MADs. Other guests only read the configuration (PortUse).
+// A port is up while its link is up and a process wants it: its one owner, which sends and receives
+// datagrams, or a guest that sends MADs. Other guests only read the configuration (PortUse).
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_PORT_SESSIONS_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_PORT_SESSIONS_H_
 
@@ -32,12 +32,19 @@ struct RegistrationRequest {
 class PortSessions {
  public:
   // All outlive the sessions.
-  PortSessions(PortTable* ports, RingTable* rings, MadAgents* agents, PortCallQueue* queue, PortNotifier* notifier,
-               FaultTable* faults, ConservationLedger* ledger)
-      : ports_(ports), rings_(rings), agents_(agents), queue_(queue), notifier_(notifier), faults_(faults), ledger_(ledger) {}
+  PortSessions(PortTable* ports, RingTable* rings, MadAgents* agents, PortCallQueue* queue,
+               PortNotifier* notifier, FaultTable* faults, ConservationLedger* ledger)
+      : ports_(ports),
+        rings_(rings),
+        agents_(agents),
+        queue_(queue),
+        notifier_(notifier),
+        faults_(faults),
+        ledger_(ledger) {}
 
   // Begins `session`, whose use, doorbell and sink are set.
-  absl::Status Begin(const std::string& name, const PortResources& resources, const RegistrationRequest& request,
+  absl::Status Begin(const std::string& name, const PortResources& resources,
+                     const RegistrationRequest& request,
                      const std::shared_ptr<PortSession>& session);
   void End(const std::shared_ptr<PortSession>& session);
   void SetLink(SubnetPort* port, bool up);
@@ -46,11 +53,13 @@ class PortSessions {
 
   // The calls of SubnetLink.
   absl::Status SendMad(const PortSession& session, Lid destination, const Mad& mad);
-  absl::Status OpenRing(const std::shared_ptr<PortSession>& session, uint64_t request, Lid destination, RingEnd end);
+  absl::Status OpenRing(const std::shared_ptr<PortSession>& session, uint64_t request,
+                        Lid destination, RingEnd end);
   void CloseRing(const PortSession& session, uint64_t ring);
 
  private:
-  absl::Status BeginOwner(SubnetPort* port, const PortResources& resources, const RegistrationRequest& request,
+  absl::Status BeginOwner(SubnetPort* port, const PortResources& resources,
+                          const RegistrationRequest& request,
                           const std::shared_ptr<PortSession>& session);
   void BeginGuest(SubnetPort* port, const std::shared_ptr<PortSession>& session);
   void EndOwner(SubnetPort* port);

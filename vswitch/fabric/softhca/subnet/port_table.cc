@@ -18,11 +18,14 @@ uint64_t HashName(absl::string_view name, uint64_t salt) {
 }
 
 // A locally administered EUI-64 without the group bit.
-Guid LocalGuid(uint64_t hash) { return Guid((hash & 0x00ff'ffff'ffff'ffffull) | 0x0200'0000'0000'0000ull); }
+Guid LocalGuid(uint64_t hash) {
+  return Guid((hash & 0x00ff'ffff'ffff'ffffull) | 0x0200'0000'0000'0000ull);
+}
 
 }  // namespace
 
-PortTable::PortTable(const PortConfig& defaults, const std::vector<Partition>& partitions, LidFile* lids, uint64_t seed)
+PortTable::PortTable(const PortConfig& defaults, const std::vector<Partition>& partitions,
+                     LidFile* lids, uint64_t seed)
     : defaults_(defaults), lids_(lids), random_(seed), partitions_(partitions) {
   switch_.guid = LocalGuid(HashName("", 0));  // a name that no port has
   switch_.gid = Gid::FromPrefixAndGuid(defaults.gid.prefix(), switch_.guid);
@@ -114,7 +117,8 @@ Guid PortTable::MakeGuid(const std::string& name) const {
 }
 
 absl::Status PortTable::SetLid(SubnetPort* port, Lid lid) {
-  const std::string what = absl::StrCat("set the LID of port ", port->name, " to ", lid.ToString(), ": ");
+  const std::string what =
+      absl::StrCat("set the LID of port ", port->name, " to ", lid.ToString(), ": ");
   if (!lid.IsValid()) return absl::InvalidArgumentError(what + "must be 0x2 to 0xbfff");
   if (!LidIsFree(lid)) return absl::AlreadyExistsError(what + "another port has it");
   by_lid_.erase(port->config.lid);
@@ -124,13 +128,13 @@ absl::Status PortTable::SetLid(SubnetPort* port, Lid lid) {
   return absl::OkStatus();
 }
 
-// Ranges are aligned, so two of them are equal or disjoint. The first and the last are reserved, since they contain the
-// special QPNs 0, 1 and 0xffffff.
+// Ranges are aligned, so two of them are equal or disjoint. The first and the last are reserved,
+// since they contain the special QPNs 0, 1 and 0xffffff.
 absl::Status PortTable::AssignQpns(SubnetPort* port, const QpnRange& wanted) {
   constexpr uint32_t kSlots = (Qpn::kMax + 1) / kQpnsPerPort;
   const uint32_t first_wanted = wanted.first.value();
-  const bool in_order = wanted.count == kQpnsPerPort && first_wanted % kQpnsPerPort == 0 && first_wanted >= kQpnsPerPort &&
-                        first_wanted < (kSlots - 1) * kQpnsPerPort;
+  const bool in_order = wanted.count == kQpnsPerPort && first_wanted % kQpnsPerPort == 0 &&
+                        first_wanted >= kQpnsPerPort && first_wanted < (kSlots - 1) * kQpnsPerPort;
   QpnRange& qpns = port->config.qpns;
   if (in_order && QpnsAreFree(first_wanted)) {
     qpns = wanted;
@@ -139,7 +143,8 @@ absl::Status PortTable::AssignQpns(SubnetPort* port, const QpnRange& wanted) {
   uint32_t slot = static_cast<uint32_t>(random_() % (kSlots - 2));
   for (uint32_t tried = 0; tried < kSlots - 2; ++tried, ++slot) {
     const uint32_t first = (1 + slot % (kSlots - 2)) * kQpnsPerPort;
-    // A new process must not get the range of its predecessor, for which datagrams may still arrive.
+    // A new process must not get the range of its predecessor, for which datagrams may still
+    // arrive.
     const bool is_former = qpns.count != 0 && qpns.first.value() == first;
     if (is_former || !QpnsAreFree(first)) continue;
     qpns = QpnRange{Qpn(first), kQpnsPerPort};

@@ -1,5 +1,5 @@
-// PortTable: the ports of a software subnet and what the subnet manager assigns to them: LIDs, GUIDs,
-// P_Keys and ranges of QPNs.
+// PortTable: the ports of a software subnet and what the subnet manager assigns to them: LIDs,
+// GUIDs, P_Keys and ranges of QPNs.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_PORT_TABLE_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_PORT_TABLE_H_
 
@@ -33,16 +33,21 @@ struct SubnetPort : ManagedPort {
   std::vector<FaultRule> faults;                  // the last ones sent to it
   uint64_t registrations = 0, mads = 0, rings_made = 0, rings_refused = 0;
 
-  SoftPortCounters ReadCounters() const { return counters == nullptr ? SoftPortCounters() : counters->Load(); }
+  SoftPortCounters ReadCounters() const {
+    return counters == nullptr ? SoftPortCounters() : counters->Load();
+  }
 };
 
-// Not thread-safe: the Subnet calls it under its mutex. MAD agents see active ports only, through ManagedPorts.
+// Not thread-safe: the Subnet calls it under its mutex. MAD agents see active ports only, through
+// ManagedPorts.
 class PortTable final : public ManagedPorts {
  public:
   static constexpr uint32_t kQpnsPerPort = 4096;
 
-  // New ports have `defaults`: GID prefix, MTU and rate. `lids` outlives the table; null: LIDs are not kept.
-  PortTable(const PortConfig& defaults, const std::vector<Partition>& partitions, LidFile* lids, uint64_t seed);
+  // New ports have `defaults`: GID prefix, MTU and rate. `lids` outlives the table; null: LIDs are
+  // not kept.
+  PortTable(const PortConfig& defaults, const std::vector<Partition>& partitions, LidFile* lids,
+            uint64_t seed);
 
   const ManagedPort* FindByGid(const Gid& gid) const override;
   const ManagedPort* FindByLid(Lid lid) const override;
@@ -69,7 +74,9 @@ class PortTable final : public ManagedPorts {
   PartitionTable* partitions() { return &partitions_; }
   const PartitionTable* partitions() const { return &partitions_; }
   // Returns true if the port's P_Key table changed.
-  bool UpdatePKeys(SubnetPort* port) const { return partitions_.Update(port->name, &port->config.pkeys); }
+  bool UpdatePKeys(SubnetPort* port) const {
+    return partitions_.Update(port->name, &port->config.pkeys);
+  }
 
  private:
   SubnetPort* Make(const std::string& name, const KeptPort& kept);
@@ -85,7 +92,8 @@ class PortTable final : public ManagedPorts {
   std::mt19937_64 random_;
   PartitionTable partitions_;
   ManagedSwitch switch_;
-  std::map<std::string, std::unique_ptr<SubnetPort>> ports_;  // by name; includes ports of the LID file
+  // By name; includes ports of the LID file.
+  std::map<std::string, std::unique_ptr<SubnetPort>> ports_;
   std::map<Lid, SubnetPort*> by_lid_;
   std::map<Gid, SubnetPort*> by_gid_;
 };

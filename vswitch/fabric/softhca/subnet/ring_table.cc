@@ -4,7 +4,8 @@ namespace eoib::softhca {
 
 absl::optional<RingTable::Ring> RingTable::Remove(uint64_t id, const SubnetPort* port) {
   const auto found = rings_.find(id);
-  if (found == rings_.end() || (found->second.source != port && found->second.destination != port)) return absl::nullopt;
+  if (found == rings_.end() || (found->second.source != port && found->second.destination != port))
+    return absl::nullopt;
   const Ring ring = found->second;
   rings_.erase(found);
   return ring;

@@ -21,7 +21,8 @@ class RingTable {
     uint64_t capacity;
   };
 
-  // `run` identifies this run of the subnet: identifiers must not repeat those of a former one, whose rings ports may hold.
+  // `run` identifies this run of the subnet: identifiers must not repeat those of a former one,
+  // whose rings ports may hold.
   explicit RingTable(uint64_t run) : next_((run << 32) + 1) {}
 
   uint64_t Add(const Ring& ring) {

@@ -1,5 +1,5 @@
-// Demand: a request's condition on an MTU, a rate or a packet lifetime, as a selector and a value (IBA 1.4 §15.2.5.16).
-// MCMemberRecord and PathRecord share it.
+// Demand: a request's condition on an MTU, a rate or a packet lifetime, as a selector and a value
+// (IBA 1.4 §15.2.5.16). MCMemberRecord and PathRecord share it.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_SA_DEMAND_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_SA_DEMAND_H_
 
@@ -17,7 +17,8 @@ struct Demand {
   Selector selector = Selector::kExactly;
   uint8_t value = 0;
 
-  Demand(uint64_t mask, uint64_t selector_bit, uint64_t value_bit, Selector s, uint8_t v) : selector(s), value(v) {
+  Demand(uint64_t mask, uint64_t selector_bit, uint64_t value_bit, Selector s, uint8_t v)
+      : selector(s), value(v) {
     given = (mask & selector_bit) != 0 && ((mask & value_bit) != 0 || s == Selector::kLargest);
   }
 };

@@ -9,13 +9,15 @@ namespace eoib::softhca {
 namespace {
 
 // Returns the port that a GID, or else a LID, names; null if there is none or the two disagree.
-const ManagedPort* FindPort(const ManagedPorts& ports, bool has_gid, const Gid& gid, bool has_lid, Lid lid) {
+const ManagedPort* FindPort(const ManagedPorts& ports, bool has_gid, const Gid& gid, bool has_lid,
+                            Lid lid) {
   const ManagedPort* port = has_gid ? ports.FindByGid(gid) : ports.FindByLid(lid);
   return port != nullptr && has_lid && port->config.lid != lid ? nullptr : port;
 }
 
 // The source's P_Keys that reach the destination, in the order of its table.
-std::vector<PKey> CommonPKeys(const PortConfig& source, const PortConfig& destination, absl::optional<PKey> wanted) {
+std::vector<PKey> CommonPKeys(const PortConfig& source, const PortConfig& destination,
+                              absl::optional<PKey> wanted) {
   std::vector<PKey> common;
   for (const PKey own : source.pkeys) {
     if (wanted.has_value() && !own.SamePartition(*wanted)) continue;
@@ -25,15 +27,21 @@ std::vector<PKey> CommonPKeys(const PortConfig& source, const PortConfig& destin
 }
 
 // The path between two ports, without its P_Key; nullopt if it does not meet the demands.
-absl::optional<PathRecord> PathBetween(const PortConfig& source, const PortConfig& destination, uint64_t mask,
-                                       const PathRecord& wanted) {
-  const uint8_t mtu_limit = MtuOrder(source.mtu) < MtuOrder(destination.mtu) ? source.mtu : destination.mtu;
-  const uint8_t rate_limit = RateMbps(source.rate) < RateMbps(destination.rate) ? source.rate : destination.rate;
-  const auto mtu = Best(Demand(mask, path::kMtuSelector, path::kMtu, wanted.mtu_selector, wanted.mtu), mtu_limit, MtuOrder);
+absl::optional<PathRecord> PathBetween(const PortConfig& source, const PortConfig& destination,
+                                       uint64_t mask, const PathRecord& wanted) {
+  const uint8_t mtu_limit =
+      MtuOrder(source.mtu) < MtuOrder(destination.mtu) ? source.mtu : destination.mtu;
+  const uint8_t rate_limit =
+      RateMbps(source.rate) < RateMbps(destination.rate) ? source.rate : destination.rate;
+  const auto mtu =
+      Best(Demand(mask, path::kMtuSelector, path::kMtu, wanted.mtu_selector, wanted.mtu), mtu_limit,
+           MtuOrder);
   const auto rate =
-      Best(Demand(mask, path::kRateSelector, path::kRate, wanted.rate_selector, wanted.rate), rate_limit, RateMbps);
+      Best(Demand(mask, path::kRateSelector, path::kRate, wanted.rate_selector, wanted.rate),
+           rate_limit, RateMbps);
   const Demand life(mask, path::kLifeSelector, path::kLife, wanted.life_selector, wanted.life);
-  if (!mtu.has_value() || !rate.has_value() || !Accepts(life, kPacketLife, LifeOrder)) return absl::nullopt;
+  if (!mtu.has_value() || !rate.has_value() || !Accepts(life, kPacketLife, LifeOrder))
+    return absl::nullopt;
 
   PathRecord record;
   record.sgid = source.gid;
@@ -48,26 +56,29 @@ absl::optional<PathRecord> PathBetween(const PortConfig& source, const PortConfi
   return record;
 }
 
-// The ports at one end of the paths: the named one, or else all, without those that the requester may not know.
-std::vector<const ManagedPort*> FindEnds(const ManagedPorts& ports, const PortConfig& requester, bool has_gid, const Gid& gid,
-                                         bool has_lid, Lid lid) {
+// The ports at one end of the paths: the named one, or else all, without those that the requester
+// may not know.
+std::vector<const ManagedPort*> FindEnds(const ManagedPorts& ports, const PortConfig& requester,
+                                         bool has_gid, const Gid& gid, bool has_lid, Lid lid) {
   std::vector<const ManagedPort*> ends;
   if (has_gid || has_lid) {
     if (const ManagedPort* port = FindPort(ports, has_gid, gid, has_lid, lid)) ends.push_back(port);
   } else {
     ends = ports.Active();
   }
-  std::erase_if(ends, [&requester](const ManagedPort* port) { return !MayKnow(requester, port->config); });
+  std::erase_if(
+      ends, [&requester](const ManagedPort* port) { return !MayKnow(requester, port->config); });
   return ends;
 }
 
 // Adds the paths between two ports, one for each partition that they share.
-void AddPaths(const PortConfig& source, const PortConfig& destination, uint64_t mask, const PathRecord& wanted, size_t per_pair,
-              std::vector<PathRecord>* found) {
+void AddPaths(const PortConfig& source, const PortConfig& destination, uint64_t mask,
+              const PathRecord& wanted, size_t per_pair, std::vector<PathRecord>* found) {
   absl::optional<PathRecord> record = PathBetween(source, destination, mask, wanted);
   if (!record.has_value()) return;
   const bool wants_pkey = (mask & path::kPKey) != 0;
-  std::vector<PKey> pkeys = CommonPKeys(source, destination, wants_pkey ? absl::optional<PKey>(wanted.pkey) : absl::nullopt);
+  std::vector<PKey> pkeys = CommonPKeys(
+      source, destination, wants_pkey ? absl::optional<PKey>(wanted.pkey) : absl::nullopt);
   pkeys.resize(std::min(pkeys.size(), per_pair));
   for (const PKey pkey : pkeys) {
     // Use the P_Key of the request: a limited member may know the partition by its full P_Key.
@@ -77,8 +88,8 @@ void AddPaths(const PortConfig& source, const PortConfig& destination, uint64_t 
 }
 
 // The path to a group has the group's parameters; members had to support them in order to join.
-absl::optional<PathRecord> PathToGroup(const PortConfig& source, const McMemberRecord& group, uint64_t mask,
-                                       const PathRecord& wanted) {
+absl::optional<PathRecord> PathToGroup(const PortConfig& source, const McMemberRecord& group,
+                                       uint64_t mask, const PathRecord& wanted) {
   const Demand mtu(mask, path::kMtuSelector, path::kMtu, wanted.mtu_selector, wanted.mtu);
   const Demand rate(mask, path::kRateSelector, path::kRate, wanted.rate_selector, wanted.rate);
   const Demand life(mask, path::kLifeSelector, path::kLife, wanted.life_selector, wanted.life);
@@ -108,11 +119,12 @@ absl::optional<PathRecord> PathToGroup(const PortConfig& source, const McMemberR
 
 }  // namespace
 
-SaStatus FindPaths(const ManagedPorts& ports, const MulticastGroups& groups, const PortConfig& requester, uint64_t mask,
-                   const PathRecord& wanted, size_t per_pair, std::vector<PathRecord>* found) {
+SaStatus FindPaths(const ManagedPorts& ports, const MulticastGroups& groups,
+                   const PortConfig& requester, uint64_t mask, const PathRecord& wanted,
+                   size_t per_pair, std::vector<PathRecord>* found) {
   const bool has_dgid = (mask & path::kDgid) != 0;
-  const auto sources =
-      FindEnds(ports, requester, (mask & path::kSgid) != 0, wanted.sgid, (mask & path::kSlid) != 0, wanted.slid);
+  const auto sources = FindEnds(ports, requester, (mask & path::kSgid) != 0, wanted.sgid,
+                                (mask & path::kSlid) != 0, wanted.slid);
   if (has_dgid && wanted.dgid.IsMulticast()) {
     const auto group = groups.groups().find(Mgid(wanted.dgid));
     if (group == groups.groups().end()) return SaStatus::kOk;
@@ -123,7 +135,8 @@ SaStatus FindPaths(const ManagedPorts& ports, const MulticastGroups& groups, con
     return SaStatus::kOk;
   }
   if ((mask & path::kSl) != 0 && wanted.sl != Sl()) return SaStatus::kOk;
-  const auto destinations = FindEnds(ports, requester, has_dgid, wanted.dgid, (mask & path::kDlid) != 0, wanted.dlid);
+  const auto destinations =
+      FindEnds(ports, requester, has_dgid, wanted.dgid, (mask & path::kDlid) != 0, wanted.dlid);
   for (const ManagedPort* source : sources) {
     for (const ManagedPort* destination : destinations) {
       AddPaths(source->config, destination->config, mask, wanted, per_pair, found);

@@ -1,9 +1,11 @@
-// SaResponder: the subnet administrator of a software subnet (IBA 1.4 §15.2.5). It takes a MAD and returns the answer:
+// SaResponder: the subnet administrator of a software subnet (IBA 1.4 §15.2.5). It takes a MAD and
+// returns the answer:
 //
-//       Set, Delete      MCMemberRecord (multicast_groups.h), ServiceRecord (service_records.h); Set of InformInfo
+//       Set, Delete      MCMemberRecord (multicast_groups.h), ServiceRecord (service_records.h);
+//       Set of InformInfo
 //                        (notice_forwarder.h)
-//       Get, GetTable    MCMemberRecord, ServiceRecord, PathRecord (sa_paths.h), NodeRecord, PortInfoRecord, P_KeyTableRecord
-//       Get              ClassPortInfo
+//       Get, GetTable    MCMemberRecord, ServiceRecord, PathRecord (sa_paths.h), NodeRecord,
+//       PortInfoRecord, P_KeyTableRecord Get              ClassPortInfo
 //
 // It refuses other methods and attributes, and tells a port only of its own partitions (README.md).
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_SA_RESPONDER_H_
@@ -32,29 +34,40 @@ class SaResponder {
   };
 
   // All of them outlive the responder.
-  SaResponder(const ManagedPorts* ports, MulticastGroups* groups, NoticeForwarder* notices, ServiceRecords* services)
+  SaResponder(const ManagedPorts* ports, MulticastGroups* groups, NoticeForwarder* notices,
+              ServiceRecords* services)
       : ports_(ports), groups_(groups), notices_(notices), services_(services) {}
 
-  // Returns the answer to `mad` from the port of `requester`, a MAD or a whole table, or nullopt if the MAD was dropped. A
-  // table longer than kMaxMad is refused with "no resources".
+  // Returns the answer to `mad` from the port of `requester`, a MAD or a whole table, or nullopt if
+  // the MAD was dropped. A table longer than kMaxMad is refused with "no resources".
   absl::optional<std::vector<uint8_t>> Respond(const PortConfig& requester, const Mad& mad);
   const Counters& counters() const { return counters_; }
 
  private:
   using Records = std::vector<uint8_t>;
 
-  SaStatus Dispatch(const PortConfig& requester, const SaHeader& request, const Mad& mad, Records* records);
-  SaStatus DispatchMcMember(const PortConfig& requester, const SaHeader& request, const Mad& mad, Records* records);
-  SaStatus DispatchService(const PortConfig& requester, const SaHeader& request, const Mad& mad, Records* records);
-  SaStatus DispatchQuery(const PortConfig& requester, const SaHeader& request, const Mad& mad, Records* records) const;
+  SaStatus Dispatch(const PortConfig& requester, const SaHeader& request, const Mad& mad,
+                    Records* records);
+  SaStatus DispatchMcMember(const PortConfig& requester, const SaHeader& request, const Mad& mad,
+                            Records* records);
+  SaStatus DispatchService(const PortConfig& requester, const SaHeader& request, const Mad& mad,
+                           Records* records);
+  SaStatus DispatchQuery(const PortConfig& requester, const SaHeader& request, const Mad& mad,
+                         Records* records) const;
 
   SaStatus Inform(const PortConfig& requester, const Mad& mad, Records* records);
-  SaStatus FindGroups(const PortConfig& requester, const SaHeader& request, const Mad& mad, Records* records) const;
-  SaStatus FindServices(const PortConfig& requester, const SaHeader& request, const Mad& mad, Records* records) const;
-  SaStatus FindPaths(const PortConfig& requester, const SaHeader& request, const Mad& mad, Records* records) const;
-  SaStatus FindNodes(const PortConfig& requester, const SaHeader& request, const Mad& mad, Records* records) const;
-  SaStatus FindPortInfos(const PortConfig& requester, const SaHeader& request, const Mad& mad, Records* records) const;
-  SaStatus FindPKeyTables(const PortConfig& requester, const SaHeader& request, const Mad& mad, Records* records) const;
+  SaStatus FindGroups(const PortConfig& requester, const SaHeader& request, const Mad& mad,
+                      Records* records) const;
+  SaStatus FindServices(const PortConfig& requester, const SaHeader& request, const Mad& mad,
+                        Records* records) const;
+  SaStatus FindPaths(const PortConfig& requester, const SaHeader& request, const Mad& mad,
+                     Records* records) const;
+  SaStatus FindNodes(const PortConfig& requester, const SaHeader& request, const Mad& mad,
+                     Records* records) const;
+  SaStatus FindPortInfos(const PortConfig& requester, const SaHeader& request, const Mad& mad,
+                         Records* records) const;
+  SaStatus FindPKeyTables(const PortConfig& requester, const SaHeader& request, const Mad& mad,
+                          Records* records) const;
   std::vector<const ManagedPort*> VisiblePorts(const PortConfig& requester) const;
 
   const ManagedPorts* const ports_;

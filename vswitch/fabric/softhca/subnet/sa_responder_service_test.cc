@@ -15,8 +15,8 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 constexpr uint64_t kId = 0x0265'6f69'6200'8001;
-constexpr uint64_t kRegister =
-    service::kId | service::kGid | service::kPKey | service::kLease | service::kName | service::kData;
+constexpr uint64_t kRegister = service::kId | service::kGid | service::kPKey | service::kLease |
+                               service::kName | service::kData;
 
 class SaResponderServiceTest : public SaResponderTest {
  protected:
@@ -30,7 +30,8 @@ class SaResponderServiceTest : public SaResponderTest {
     record.data[0] = static_cast<uint8_t>(port.lid.value());
     return record;
   }
-  uint16_t Ask(const PortConfig& port, MadMethod method, uint64_t mask, const ServiceRecord& record) {
+  uint16_t Ask(const PortConfig& port, MadMethod method, uint64_t mask,
+               const ServiceRecord& record) {
     SaHeader header;
     header.method = method;
     header.attribute = SaAttribute::kServiceRecord;
@@ -40,19 +41,24 @@ class SaResponderServiceTest : public SaResponderTest {
     EncodeSaHeader(header, &mad);
     EncodeServiceRecord(record, SaRecord(&mad));
     const uint16_t status = Send(port, mad);
-    if (status == 0 && method != MadMethod::kGetTable) service_ = DecodeServiceRecord(SaRecord(reply_)).value();
+    if (status == 0 && method != MadMethod::kGetTable)
+      service_ = DecodeServiceRecord(SaRecord(reply_)).value();
     return status;
   }
-  uint16_t Register(const PortConfig& port) { return Ask(port, MadMethod::kSet, kRegister, Service(port)); }
+  uint16_t Register(const PortConfig& port) {
+    return Ask(port, MadMethod::kSet, kRegister, Service(port));
+  }
   uint16_t Delete(const PortConfig& port, const ServiceRecord& record) {
     return Ask(port, MadMethod::kDelete, service::kId | service::kGid | service::kPKey, record);
   }
   // The first bytes of data of the records that `port` sees.
-  std::vector<int> Seen(const PortConfig& port, uint64_t mask = service::kId, ServiceRecord wanted = {}) {
+  std::vector<int> Seen(const PortConfig& port, uint64_t mask = service::kId,
+                        ServiceRecord wanted = {}) {
     if (wanted.id == 0) wanted.id = kId;
     EXPECT_EQ(Ask(port, MadMethod::kGetTable, mask, wanted), 0);
     std::vector<int> first;
-    for (const ServiceRecord& record : Table(records_, SaAttribute::kServiceRecord, DecodeServiceRecord)) {
+    for (const ServiceRecord& record :
+         Table(records_, SaAttribute::kServiceRecord, DecodeServiceRecord)) {
       first.push_back(record.data[0]);
     }
     return first;
@@ -69,7 +75,8 @@ TEST_F(SaResponderServiceTest, APortRegistersForItself) {
   EXPECT_THAT(Seen(h1_), ElementsAre(2, 3));
   EXPECT_EQ(header_.method, MadMethod::kGetTableResp);
   const ServiceRecord forged = Service(h2_);
-  EXPECT_EQ(Ask(h1_, MadMethod::kSet, kRegister, forged), static_cast<uint16_t>(SaStatus::kInvalidGid));
+  EXPECT_EQ(Ask(h1_, MadMethod::kSet, kRegister, forged),
+            static_cast<uint16_t>(SaStatus::kInvalidGid));
   EXPECT_EQ(Delete(h1_, forged), static_cast<uint16_t>(SaStatus::kInvalidGid));
   EXPECT_THAT(Seen(h1_), ElementsAre(2, 3));
 }
@@ -81,14 +88,17 @@ TEST_F(SaResponderServiceTest, RefusedRegistrations) {
     PKey pkey;
     SaStatus status;
   } kRows[] = {
-      {"without a service ID", kRegister & ~service::kId, PKey(0x8001), SaStatus::kInsufficientComponents},
-      {"without a GID", kRegister & ~service::kGid, PKey(0x8001), SaStatus::kInsufficientComponents},
+      {"without a service ID", kRegister & ~service::kId, PKey(0x8001),
+       SaStatus::kInsufficientComponents},
+      {"without a GID", kRegister & ~service::kGid, PKey(0x8001),
+       SaStatus::kInsufficientComponents},
       {"in a partition of others", kRegister, PKey(0x8002), SaStatus::kRequestInvalid},
   };
   for (const auto& row : kRows) {
     ServiceRecord record = Service(h1_);
     record.pkey = row.pkey;
-    EXPECT_EQ(Ask(h1_, MadMethod::kSet, row.mask, record), static_cast<uint16_t>(row.status)) << row.description;
+    EXPECT_EQ(Ask(h1_, MadMethod::kSet, row.mask, record), static_cast<uint16_t>(row.status))
+        << row.description;
   }
   EXPECT_THAT(services_.All(), IsEmpty());
 }
@@ -137,7 +147,8 @@ TEST_F(SaResponderServiceTest, AQueryMatchesItsComponents) {
   EXPECT_THAT(Seen(h1_, service::kName, wanted), IsEmpty());
   EXPECT_EQ(Ask(h1_, MadMethod::kGet, service::kId | service::kGid, Service(h2_)), 0);
   EXPECT_EQ(service_, Service(h2_));
-  EXPECT_EQ(Ask(h1_, MadMethod::kGet, service::kId, Service(h2_)), static_cast<uint16_t>(SaStatus::kTooManyRecords));
+  EXPECT_EQ(Ask(h1_, MadMethod::kGet, service::kId, Service(h2_)),
+            static_cast<uint16_t>(SaStatus::kTooManyRecords));
 }
 
 TEST_F(SaResponderServiceTest, ARecordEndsWithItsLease) {
@@ -190,7 +201,8 @@ TEST_F(SaResponderServiceTest, APortHasABoundedNumber) {
   }
   EXPECT_EQ(Ask(h1_, MadMethod::kSet, kRegister, record), 0) << "the last one again";
   record.id = kId + ServiceRecords::kMaxPerPort;
-  EXPECT_EQ(Ask(h1_, MadMethod::kSet, kRegister, record), static_cast<uint16_t>(SaStatus::kNoResources));
+  EXPECT_EQ(Ask(h1_, MadMethod::kSet, kRegister, record),
+            static_cast<uint16_t>(SaStatus::kNoResources));
   EXPECT_EQ(Register(h2_), 0) << "another port";
   clock_.Advance(absl::Seconds(60));
   EXPECT_EQ(Ask(h1_, MadMethod::kSet, kRegister, record), 0) << "the others have ended";

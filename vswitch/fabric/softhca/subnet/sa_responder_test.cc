@@ -35,14 +35,19 @@ TEST_F(SaResponderTest, Paths) {
       {"any partition", kPair, nothing, SaStatus::kOk},
       {"by LIDs", path::kSlid | path::kDlid, nothing, SaStatus::kOk},
       {"to oneself", kPair | path::kPKey, [&](PathRecord* r) { r->dgid = h1_.gid; }, SaStatus::kOk},
-      {"to a limited member", kPair | path::kPKey, [&](PathRecord* r) { r->dgid = h3_.gid; }, SaStatus::kOk},
+      {"to a limited member", kPair | path::kPKey, [&](PathRecord* r) { r->dgid = h3_.gid; },
+       SaStatus::kOk},
       {"without a source", path::kDgid, nothing, SaStatus::kInsufficientComponents},
       {"without a destination", path::kSgid, nothing, SaStatus::kInsufficientComponents},
-      {"to an unknown GID", kPair, [](PathRecord* r) { r->dgid = Gid::FromPrefixAndGuid(1, Guid(1)); }, no_records},
+      {"to an unknown GID", kPair,
+       [](PathRecord* r) { r->dgid = Gid::FromPrefixAndGuid(1, Guid(1)); }, no_records},
       {"from an unknown GID", kPair, [](PathRecord* r) { r->sgid = Gid(); }, no_records},
-      {"to a GID with another port's LID", kPair | path::kDlid, [](PathRecord* r) { r->dlid = Lid(4); }, no_records},
-      {"in a partition of one of them", kPair | path::kPKey, [](PathRecord* r) { r->pkey = PKey(0x8002); }, no_records},
-      {"between limited members", kPair | path::kPKey, [&](PathRecord* r) { r->sgid = r->dgid = h3_.gid; }, no_records},
+      {"to a GID with another port's LID", kPair | path::kDlid,
+       [](PathRecord* r) { r->dlid = Lid(4); }, no_records},
+      {"in a partition of one of them", kPair | path::kPKey,
+       [](PathRecord* r) { r->pkey = PKey(0x8002); }, no_records},
+      {"between limited members", kPair | path::kPKey,
+       [&](PathRecord* r) { r->sgid = r->dgid = h3_.gid; }, no_records},
       {"on an SL that is not", kPair | path::kSl, [](PathRecord* r) { r->sl = Sl(4); }, no_records},
       {"with a larger MTU than there is", kPair | path::kMtu | path::kMtuSelector,
        [](PathRecord* r) {
@@ -50,7 +55,8 @@ TEST_F(SaResponderTest, Paths) {
          r->mtu = 5;
        },
        no_records},
-      {"faster than there is", kPair | path::kRate | path::kRateSelector, [](PathRecord* r) { r->rate = 7; }, no_records},
+      {"faster than there is", kPair | path::kRate | path::kRateSelector,
+       [](PathRecord* r) { r->rate = 7; }, no_records},
   };
   for (const Row& row : kRows) {
     PathRecord wanted;
@@ -84,7 +90,8 @@ TEST_F(SaResponderTest, APortThatIsDownHasNoPath) {
   PathRecord wanted;
   wanted.sgid = h1_.gid;
   wanted.dgid = h2_.gid;
-  EXPECT_EQ(AskPath(h1_, path::kSgid | path::kDgid, wanted), static_cast<uint16_t>(SaStatus::kNoRecords));
+  EXPECT_EQ(AskPath(h1_, path::kSgid | path::kDgid, wanted),
+            static_cast<uint16_t>(SaStatus::kNoRecords));
 }
 
 TEST_F(SaResponderTest, TablesOfPaths) {
@@ -101,10 +108,26 @@ TEST_F(SaResponderTest, TablesOfPaths) {
        0,
        0,
        0,
-       {"0x2 0xffff", "0x2 0x8001", "0x3 0xffff", "0x3 0x8001", "0x4 0xffff", "0x4 0x8001", "0x5 0x8001"}},
-      {"at most one of each pair", &h1_, path::kNumbPath, 0, 1, {"0x2 0xffff", "0x3 0xffff", "0x4 0xffff", "0x5 0x8001"}},
-      {"in one partition", &h1_, path::kPKey, 0x8001, 0, {"0x2 0x8001", "0x3 0x8001", "0x4 0x8001", "0x5 0x8001"}},
-      {"from a limited member: not to itself", &h3_, path::kPKey, 0x0001, 0, {"0x2 0x1", "0x3 0x1", "0x5 0x1"}},
+       {"0x2 0xffff", "0x2 0x8001", "0x3 0xffff", "0x3 0x8001", "0x4 0xffff", "0x4 0x8001",
+        "0x5 0x8001"}},
+      {"at most one of each pair",
+       &h1_,
+       path::kNumbPath,
+       0,
+       1,
+       {"0x2 0xffff", "0x3 0xffff", "0x4 0xffff", "0x5 0x8001"}},
+      {"in one partition",
+       &h1_,
+       path::kPKey,
+       0x8001,
+       0,
+       {"0x2 0x8001", "0x3 0x8001", "0x4 0x8001", "0x5 0x8001"}},
+      {"from a limited member: not to itself",
+       &h3_,
+       path::kPKey,
+       0x0001,
+       0,
+       {"0x2 0x1", "0x3 0x1", "0x5 0x1"}},
       {"in a partition of others", &h1_, path::kPKey, 0x8002, 0, {}},
       {"on an SL that is not", &h1_, path::kSl, 0, 0, {}},
   };
@@ -142,9 +165,11 @@ TEST_F(SaResponderTest, ATableOfPathsNeedsAnEnd) {
   } kRows[] = {
       {"Get from anywhere", MadMethod::kGet, path::kDgid, 1, SaStatus::kInsufficientComponents},
       {"neither end", MadMethod::kGetTable, 0, 0, SaStatus::kOk},
-      {"no more than no paths", MadMethod::kGetTable, path::kSgid | path::kNumbPath, 0, SaStatus::kRequestInvalid},
+      {"no more than no paths", MadMethod::kGetTable, path::kSgid | path::kNumbPath, 0,
+       SaStatus::kRequestInvalid},
       {"Get to anywhere", MadMethod::kGet, path::kSgid, 1, SaStatus::kInsufficientComponents},
-      {"Get does not look at NumbPath", MadMethod::kGet, path::kSgid | path::kDgid | path::kNumbPath, 0, SaStatus::kOk},
+      {"Get does not look at NumbPath", MadMethod::kGet,
+       path::kSgid | path::kDgid | path::kNumbPath, 0, SaStatus::kOk},
   };
   for (const auto& row : kRows) {
     SaHeader header;
@@ -186,7 +211,8 @@ TEST_F(SaResponderTest, PortsByTheirCapabilities) {
     EncodeSaHeader(header, &mad);
     EncodePortInfoRecord(wanted, SaRecord(&mad));
     ASSERT_EQ(Send(h1_, mad), 0) << row.description;
-    EXPECT_EQ(Table(records_, SaAttribute::kPortInfoRecord, DecodePortInfoRecord).size(), row.ports) << row.description;
+    EXPECT_EQ(Table(records_, SaAttribute::kPortInfoRecord, DecodePortInfoRecord).size(), row.ports)
+        << row.description;
   }
 }
 
@@ -206,7 +232,8 @@ TEST_F(SaResponderTest, PathsFromAllPortsOrTooMany) {
   };
   const auto sources = [this] {
     std::vector<Lid> lids;
-    for (const PathRecord& path : Table(records_, SaAttribute::kPathRecord, DecodePathRecord)) lids.push_back(path.slid);
+    for (const PathRecord& path : Table(records_, SaAttribute::kPathRecord, DecodePathRecord))
+      lids.push_back(path.slid);
     return lids;
   };
   ASSERT_EQ(ask(h1_, path::kDgid), 0);
@@ -257,7 +284,8 @@ TEST_F(SaResponderTest, APathToAGroupIsTheGroups) {
   }
   const ManagedPort stranger = *ports_.Add(MakeManagedPort(9, {PKey(0xffff)}));
   wanted.sgid = stranger.config.gid;
-  EXPECT_EQ(AskPath(stranger.config, kPair, wanted), no_records) << "the source is not in that partition";
+  EXPECT_EQ(AskPath(stranger.config, kPair, wanted), no_records)
+      << "the source is not in that partition";
 }
 
 // h9 shares no partition with the others.
@@ -266,19 +294,24 @@ TEST_F(SaResponderTest, APortWithoutASharedPartitionLearnsOfNoPort) {
   PathRecord wanted;
   wanted.sgid = h1_.gid;
   wanted.dgid = h2_.gid;
-  EXPECT_EQ(AskPath(h9.config, path::kSgid | path::kDgid, wanted), static_cast<uint16_t>(SaStatus::kNoRecords));
+  EXPECT_EQ(AskPath(h9.config, path::kSgid | path::kDgid, wanted),
+            static_cast<uint16_t>(SaStatus::kNoRecords));
   wanted.sgid = h9.config.gid;
-  EXPECT_EQ(AskPath(h9.config, path::kSgid | path::kDgid, wanted), static_cast<uint16_t>(SaStatus::kNoRecords));
+  EXPECT_EQ(AskPath(h9.config, path::kSgid | path::kDgid, wanted),
+            static_cast<uint16_t>(SaStatus::kNoRecords));
   // Nor does h1 learn of h10 through h2's other partition.
   const ManagedPort h10 = *ports_.Add(MakeManagedPort(10, {PKey(0x8002)}));
   wanted.sgid = h2_.gid;
   wanted.dgid = h10.config.gid;
   EXPECT_EQ(AskPath(h2_, path::kSgid | path::kDgid, wanted), 0);
-  EXPECT_EQ(AskPath(h1_, path::kSgid | path::kDgid, wanted), static_cast<uint16_t>(SaStatus::kNoRecords));
+  EXPECT_EQ(AskPath(h1_, path::kSgid | path::kDgid, wanted),
+            static_cast<uint16_t>(SaStatus::kNoRecords));
   const struct {
     SaAttribute attribute;
     size_t records;  // its own and, except for P_Keys, the switch's
-  } kRows[] = {{SaAttribute::kNodeRecord, 2}, {SaAttribute::kPortInfoRecord, 2}, {SaAttribute::kPKeyTableRecord, 1}};
+  } kRows[] = {{SaAttribute::kNodeRecord, 2},
+               {SaAttribute::kPortInfoRecord, 2},
+               {SaAttribute::kPKeyTableRecord, 1}};
   for (const auto& row : kRows) {
     SaHeader header;
     header.method = MadMethod::kGetTable;
@@ -286,7 +319,8 @@ TEST_F(SaResponderTest, APortWithoutASharedPartitionLearnsOfNoPort) {
     Mad mad;
     EncodeSaHeader(header, &mad);
     ASSERT_EQ(Send(h9.config, mad), 0);
-    EXPECT_EQ(records_.size(), row.records * SaRecordStride(row.attribute)) << static_cast<int>(row.attribute);
+    EXPECT_EQ(records_.size(), row.records * SaRecordStride(row.attribute))
+        << static_cast<int>(row.attribute);
   }
 }
 
@@ -298,7 +332,8 @@ TEST_F(SaResponderTest, ATableLongerThanTheLongestMadIsRefused) {
   EncodeSaHeader(header, &mad);
   const size_t most = (kMaxMad - kSaRecordOffset) / SaRecordStride(SaAttribute::kNodeRecord);
   uint16_t lid = 9;
-  for (size_t records = 5; records < most; ++records) ports_.Add(MakeManagedPort(++lid, {PKey(0xffff)}));
+  for (size_t records = 5; records < most; ++records)
+    ports_.Add(MakeManagedPort(++lid, {PKey(0xffff)}));
   EXPECT_EQ(Send(h1_, mad), 0);
   EXPECT_EQ(sa_.counters().tables, 1u);
   ports_.Add(MakeManagedPort(++lid, {PKey(0xffff)}));
@@ -316,9 +351,11 @@ TEST_F(SaResponderTest, NodesPortsAndPKeys) {
   ASSERT_EQ(Send(h3_, mad), 0);
   std::vector<std::string> names;
   for (const NodeRecord& node : Table(records_, SaAttribute::kNodeRecord, DecodeNodeRecord)) {
-    names.push_back(absl::StrCat(node.lid.ToString(), " ", node.description, " ", static_cast<int>(node.node.type)));
+    names.push_back(absl::StrCat(node.lid.ToString(), " ", node.description, " ",
+                                 static_cast<int>(node.node.type)));
   }
-  EXPECT_THAT(names, ElementsAre("0x1 eoib-fabricd 2", "0x2 h1 1", "0x3 h2 1", "0x4 h3 1", "0x5 h4 1"));
+  EXPECT_THAT(names,
+              ElementsAre("0x1 eoib-fabricd 2", "0x2 h1 1", "0x3 h2 1", "0x4 h3 1", "0x5 h4 1"));
 
   header.method = MadMethod::kGet;
   header.component_mask = node::kNodeDescription;
@@ -349,7 +386,8 @@ TEST_F(SaResponderTest, NodesPortsAndPKeys) {
   const PKeyTableRecord table = DecodePKeyTableRecord(SaRecord(reply_)).value();
   EXPECT_EQ(table.pkeys[2], PKey(0x8002));
   EXPECT_EQ(table.pkeys[3], PKey());
-  EXPECT_EQ(Send(h1_, mad), static_cast<uint16_t>(SaStatus::kNoRecords)) << "a port sees only its own P_Keys";
+  EXPECT_EQ(Send(h1_, mad), static_cast<uint16_t>(SaStatus::kNoRecords))
+      << "a port sees only its own P_Keys";
 }
 
 TEST_F(SaResponderTest, ClassPortInfo) {
@@ -376,12 +414,14 @@ TEST_F(SaResponderTest, SubscriptionsComeAndGo) {
   info.trap = 66;
   ASSERT_EQ(inform(info), 0);
   EXPECT_EQ(header_.method, MadMethod::kGetResp);
-  EXPECT_EQ(DecodeInformInfo(SaRecord(reply_)).value(), info) << "the answer is the request's record";
+  EXPECT_EQ(DecodeInformInfo(SaRecord(reply_)).value(), info)
+      << "the answer is the request's record";
   EXPECT_EQ(notices_.subscriptions().at(h1_.gid).size(), 1u);
   info.subscribe = false;
   ASSERT_EQ(inform(info), 0);
   EXPECT_THAT(notices_.subscriptions(), IsEmpty());
-  EXPECT_EQ(inform(info), static_cast<uint16_t>(SaStatus::kRequestInvalid)) << "it is not subscribed";
+  EXPECT_EQ(inform(info), static_cast<uint16_t>(SaStatus::kRequestInvalid))
+      << "it is not subscribed";
 }
 
 TEST_F(SaResponderTest, UnsupportedRequestsAreRefused) {
@@ -391,12 +431,18 @@ TEST_F(SaResponderTest, UnsupportedRequestsAreRefused) {
     SaAttribute attribute;
     SaStatus status;
   } kRows[] = {
-      {"GetTable(ClassPortInfo)", MadMethod::kGetTable, SaAttribute::kClassPortInfo, SaStatus::kUnsupportedMethodAttribute},
-      {"Get(InformInfo)", MadMethod::kGet, SaAttribute::kInformInfo, SaStatus::kUnsupportedMethodAttribute},
-      {"Delete(InformInfo)", MadMethod::kDelete, SaAttribute::kInformInfo, SaStatus::kUnsupportedMethodAttribute},
-      {"Set(NodeRecord)", MadMethod::kSet, SaAttribute::kNodeRecord, SaStatus::kUnsupportedMethodAttribute},
-      {"Get(an unknown attribute)", MadMethod::kGet, SaAttribute{0x1234}, SaStatus::kUnsupportedMethodAttribute},
-      {"Set(PathRecord)", MadMethod::kSet, SaAttribute::kPathRecord, SaStatus::kUnsupportedMethodAttribute},
+      {"GetTable(ClassPortInfo)", MadMethod::kGetTable, SaAttribute::kClassPortInfo,
+       SaStatus::kUnsupportedMethodAttribute},
+      {"Get(InformInfo)", MadMethod::kGet, SaAttribute::kInformInfo,
+       SaStatus::kUnsupportedMethodAttribute},
+      {"Delete(InformInfo)", MadMethod::kDelete, SaAttribute::kInformInfo,
+       SaStatus::kUnsupportedMethodAttribute},
+      {"Set(NodeRecord)", MadMethod::kSet, SaAttribute::kNodeRecord,
+       SaStatus::kUnsupportedMethodAttribute},
+      {"Get(an unknown attribute)", MadMethod::kGet, SaAttribute{0x1234},
+       SaStatus::kUnsupportedMethodAttribute},
+      {"Set(PathRecord)", MadMethod::kSet, SaAttribute::kPathRecord,
+       SaStatus::kUnsupportedMethodAttribute},
       {"Trap", MadMethod::kTrap, SaAttribute::kNotice, SaStatus::kUnsupportedMethod},
   };
   for (const auto& row : kRows) {
@@ -421,7 +467,8 @@ TEST_F(SaResponderTest, MalformedMadsAreDroppedAndCounted) {
   base_version[0] = 2;
   management_class[1] = 1;
   class_version[2] = 1;
-  for (const Mad& mad : {Mad{}, response, base_version, management_class, class_version}) EXPECT_EQ(Send(h1_, mad), 0xffff);
+  for (const Mad& mad : {Mad{}, response, base_version, management_class, class_version})
+    EXPECT_EQ(Send(h1_, mad), 0xffff);
   EXPECT_EQ(sa_.counters().malformed, 5u);
   EXPECT_EQ(sa_.counters().requests, 0u);
 }

@@ -13,7 +13,9 @@
 
 namespace eoib::softhca {
 
-inline PortConfig MakePort(uint16_t lid, std::vector<PKey> pkeys) { return MakeManagedPort(lid, std::move(pkeys)).config; }
+inline PortConfig MakePort(uint16_t lid, std::vector<PKey> pkeys) {
+  return MakeManagedPort(lid, std::move(pkeys)).config;
+}
 
 class SaResponderTest : public ::testing::Test {
  protected:
@@ -26,7 +28,8 @@ class SaResponderTest : public ::testing::Test {
     }
   }
 
-  McMemberRecord Wanted(const PortConfig& port, uint8_t join_state = kFullMember, uint8_t mgid = 1) const {
+  McMemberRecord Wanted(const PortConfig& port, uint8_t join_state = kFullMember,
+                        uint8_t mgid = 1) const {
     McMemberRecord record;
     record.mgid = MakeMgid(mgid);
     record.port_gid = port.gid;
@@ -36,7 +39,8 @@ class SaResponderTest : public ::testing::Test {
     return record;
   }
 
-  uint16_t Ask(const PortConfig& port, MadMethod method, uint64_t mask, const McMemberRecord& record) {
+  uint16_t Ask(const PortConfig& port, MadMethod method, uint64_t mask,
+               const McMemberRecord& record) {
     SaHeader header;
     header.method = method;
     header.attribute = SaAttribute::kMcMemberRecord;

@@ -1,7 +1,8 @@
-// ServiceRecords: the services that the ports of a software subnet have registered (IBA 1.4 §15.2.5.15).
+// ServiceRecords: the services that the ports of a software subnet have registered (IBA 1.4
+// §15.2.5.15).
 //
-// A record belongs to the port of its GID: only that port registers and deletes it, and it ends with its lease or when the port
-// goes. A port sees the records of its own partitions.
+// A record belongs to the port of its GID: only that port registers and deletes it, and it ends
+// with its lease or when the port goes. A port sees the records of its own partitions.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_SERVICE_RECORDS_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_SERVICE_RECORDS_H_
 
@@ -27,13 +28,15 @@ class ServiceRecords {
   // `clock` outlives the object.
   explicit ServiceRecords(const Clock* clock) : clock_(clock) {}
 
-  // Set and Delete by the port of `requester`; the record becomes the answer's. Set replaces the record with the same service
-  // ID, GID and P_Key, if its key is the same. Without a lease it holds forever.
+  // Set and Delete by the port of `requester`; the record becomes the answer's. Set replaces the
+  // record with the same service ID, GID and P_Key, if its key is the same. Without a lease it
+  // holds forever.
   SaStatus Set(const PortConfig& requester, uint64_t mask, ServiceRecord* record);
   SaStatus Delete(const PortConfig& requester, uint64_t mask, ServiceRecord* record);
-  // The records that match the components of `wanted` and that `requester` may see, without their keys. Leases are what is
-  // left.
-  std::vector<ServiceRecord> Query(const PortConfig& requester, uint64_t mask, const ServiceRecord& wanted) const;
+  // The records that match the components of `wanted` and that `requester` may see, without their
+  // keys. Leases are what is left.
+  std::vector<ServiceRecord> Query(const PortConfig& requester, uint64_t mask,
+                                   const ServiceRecord& wanted) const;
   // All records.
   std::vector<ServiceRecord> All() const;
   // Ends the records of a port that went down or away.
@@ -51,7 +54,9 @@ class ServiceRecords {
     absl::Time until;
   };
 
-  static Key KeyOf(const ServiceRecord& record) { return {record.gid, record.id, record.pkey.value()}; }
+  static Key KeyOf(const ServiceRecord& record) {
+    return {record.gid, record.id, record.pkey.value()};
+  }
   bool IsCurrent(const Registered& registered) const { return clock_->Now() < registered.until; }
   ServiceRecord Disclosed(const Registered& registered) const;
   size_t CountOf(const Gid& port) const;

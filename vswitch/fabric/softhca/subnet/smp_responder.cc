@@ -26,11 +26,14 @@ MadStatus AnswerGuidInfo(uint32_t block, Guid guid, absl::Span<uint8_t> data) {
 
 }  // namespace
 
-absl::optional<Mad> SmpResponder::Respond(const ManagedPort& from, Lid destination, const Mad& mad) {
+absl::optional<Mad> SmpResponder::Respond(const ManagedPort& from, Lid destination,
+                                          const Mad& mad) {
   absl::StatusOr<SmpHeader> header = DecodeSmpHeader(mad);
-  const bool is_request = header.ok() && (header->method == MadMethod::kGet || header->method == MadMethod::kSet);
+  const bool is_request =
+      header.ok() && (header->method == MadMethod::kGet || header->method == MadMethod::kSet);
   absl::optional<Node> node;
-  if (is_request && !header->IsResponse()) node = header->directed ? FollowRoute(from, &*header) : NodeOfLid(from, destination);
+  if (is_request && !header->IsResponse())
+    node = header->directed ? FollowRoute(from, &*header) : NodeOfLid(from, destination);
   if (!node.has_value()) {
     ++counters_.lost;
     return absl::nullopt;
@@ -46,17 +49,20 @@ absl::optional<Mad> SmpResponder::Respond(const ManagedPort& from, Lid destinati
   return reply;
 }
 
-absl::optional<SmpResponder::Node> SmpResponder::NodeOfLid(const ManagedPort& from, Lid destination) const {
+absl::optional<SmpResponder::Node> SmpResponder::NodeOfLid(const ManagedPort& from,
+                                                           Lid destination) const {
   if (destination == ports_->Switch().lid) return Node{nullptr, from.switch_port};
   const ManagedPort* port = ports_->FindByLid(destination);
   if (port == nullptr) return absl::nullopt;
   return Node{port, kHcaPort};
 }
 
-// Does in one step what each hop would do to the packet on the way there and back (IBA 1.4 §14.2.2). The way back restores the
-// hop pointer, so it stays 0.
-absl::optional<SmpResponder::Node> SmpResponder::FollowRoute(const ManagedPort& from, SmpHeader* header) const {
-  const bool is_pure_route = header->dr_slid == SmpHeader::kPermissiveLid && header->dr_dlid == SmpHeader::kPermissiveLid;
+// Does in one step what each hop would do to the packet on the way there and back (IBA 1.4
+// §14.2.2). The way back restores the hop pointer, so it stays 0.
+absl::optional<SmpResponder::Node> SmpResponder::FollowRoute(const ManagedPort& from,
+                                                             SmpHeader* header) const {
+  const bool is_pure_route =
+      header->dr_slid == SmpHeader::kPermissiveLid && header->dr_dlid == SmpHeader::kPermissiveLid;
   if (!is_pure_route || header->hop_pointer != 0 || header->hop_count > 2) return absl::nullopt;
   if (header->hop_count == 0) return Node{&from, kHcaPort};
   if (header->initial_path[1] != kHcaPort || from.switch_port == 0) return absl::nullopt;
@@ -76,12 +82,15 @@ const ManagedPort* SmpResponder::PortCabledTo(uint8_t switch_port) const {
   return nullptr;
 }
 
-MadStatus SmpResponder::Answer(const Node& node, const SmpHeader& request, absl::Span<uint8_t> data) const {
+MadStatus SmpResponder::Answer(const Node& node, const SmpHeader& request,
+                               absl::Span<uint8_t> data) const {
   if (request.method != MadMethod::kGet) return MadStatus::kUnsupportedMethodAttribute;
-  return node.port != nullptr ? AnswerOfPort(*node.port, request, data) : AnswerOfSwitch(node, request, data);
+  return node.port != nullptr ? AnswerOfPort(*node.port, request, data)
+                              : AnswerOfSwitch(node, request, data);
 }
 
-MadStatus SmpResponder::AnswerOfPort(const ManagedPort& port, const SmpHeader& request, absl::Span<uint8_t> data) const {
+MadStatus SmpResponder::AnswerOfPort(const ManagedPort& port, const SmpHeader& request,
+                                     absl::Span<uint8_t> data) const {
   switch (request.attribute) {
     case SmpAttribute::kNodeInfo:
       EncodeNodeInfo(NodeInfoOf(port), data);
@@ -97,8 +106,10 @@ MadStatus SmpResponder::AnswerOfPort(const ManagedPort& port, const SmpHeader& r
       EncodePortInfo(PortInfoOf(port), data);
       return MadStatus::kOk;
     case SmpAttribute::kPKeyTable: {
-      // The low half of the modifier is the block. The high half is a port number, used by switches only.
-      const absl::optional<PKeyTableBlock> block = PKeyBlockOf(port.config, request.attribute_modifier & 0xffff);
+      // The low half of the modifier is the block. The high half is a port number, used by switches
+      // only.
+      const absl::optional<PKeyTableBlock> block =
+          PKeyBlockOf(port.config, request.attribute_modifier & 0xffff);
       if (!block.has_value()) return MadStatus::kInvalidField;
       EncodePKeyTable(*block, data);
       return MadStatus::kOk;
@@ -108,7 +119,8 @@ MadStatus SmpResponder::AnswerOfPort(const ManagedPort& port, const SmpHeader& r
   }
 }
 
-MadStatus SmpResponder::AnswerOfSwitch(const Node& node, const SmpHeader& request, absl::Span<uint8_t> data) const {
+MadStatus SmpResponder::AnswerOfSwitch(const Node& node, const SmpHeader& request,
+                                       absl::Span<uint8_t> data) const {
   const ManagedSwitch& the_switch = ports_->Switch();
   switch (request.attribute) {
     case SmpAttribute::kNodeInfo:
@@ -120,13 +132,16 @@ MadStatus SmpResponder::AnswerOfSwitch(const Node& node, const SmpHeader& reques
     case SmpAttribute::kGuidInfo:
       return AnswerGuidInfo(request.attribute_modifier, the_switch.guid, data);
     case SmpAttribute::kPortInfo:
-      return SwitchPortInfo(static_cast<uint8_t>(request.attribute_modifier), node.entered_by, data);
+      return SwitchPortInfo(static_cast<uint8_t>(request.attribute_modifier), node.entered_by,
+                            data);
     case SmpAttribute::kSwitchInfo: {
       SwitchInfoWire info;
       info.linear_fdb_cap = Lid::kMax;
       info.multicast_fdb_cap = MulticastGroups::kMaxGroups;
       const auto ports = ports_->Active();
-      info.linear_fdb_top = ports.empty() ? the_switch.lid.value() : std::max(the_switch.lid, ports.back()->config.lid).value();
+      info.linear_fdb_top = ports.empty()
+                                ? the_switch.lid.value()
+                                : std::max(the_switch.lid, ports.back()->config.lid).value();
       WriteWire(info, data.data());
       return MadStatus::kOk;
     }
@@ -143,9 +158,11 @@ MadStatus SmpResponder::AnswerOfSwitch(const Node& node, const SmpHeader& reques
   }
 }
 
-// The external ports, 1 to N, have neither LID nor capabilities (IBA 1.4 §14.2.5.6). Each has the link state of the HCA port
-// cabled to it. LocalPortNum is the port by which the request came in, whichever port the request is about.
-MadStatus SmpResponder::SwitchPortInfo(uint8_t number, uint8_t entered_by, absl::Span<uint8_t> data) const {
+// The external ports, 1 to N, have neither LID nor capabilities (IBA 1.4 §14.2.5.6). Each has the
+// link state of the HCA port cabled to it. LocalPortNum is the port by which the request came in,
+// whichever port the request is about.
+MadStatus SmpResponder::SwitchPortInfo(uint8_t number, uint8_t entered_by,
+                                       absl::Span<uint8_t> data) const {
   if (number > ManagedSwitch::kPorts) return MadStatus::kInvalidField;
   PortInfo info;
   if (number == 0) {

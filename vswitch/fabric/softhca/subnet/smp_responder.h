@@ -1,8 +1,10 @@
-// SmpResponder: answers subnet management packets (IBA 1.4 §14) for all ports of a software subnet and for its switch.
+// SmpResponder: answers subnet management packets (IBA 1.4 §14) for all ports of a software subnet
+// and for its switch.
 //
-// A LID-routed packet reaches a port or the switch. The directed route without hops leads to the sending port, the route "1"
-// to the switch, and the route "1, N" to the port at port N of the switch. Only Get is supported, because fabricd configures
-// the subnet. Every port may read everything, as on a fabric without M_Keys.
+// A LID-routed packet reaches a port or the switch. The directed route without hops leads to the
+// sending port, the route "1" to the switch, and the route "1, N" to the port at port N of the
+// switch. Only Get is supported, because fabricd configures the subnet. Every port may read
+// everything, as on a fabric without M_Keys.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_SMP_RESPONDER_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_SMP_RESPONDER_H_
 
@@ -26,8 +28,8 @@ class SmpResponder {
   // `ports` outlives the responder.
   explicit SmpResponder(const ManagedPorts* ports) : ports_(ports) {}
 
-  // Returns the answer to `mad`, which port `from` sent to `destination` (ignored for a directed route); nullopt if the packet
-  // is lost.
+  // Returns the answer to `mad`, which port `from` sent to `destination` (ignored for a directed
+  // route); nullopt if the packet is lost.
   absl::optional<Mad> Respond(const ManagedPort& from, Lid destination, const Mad& mad);
   const Counters& counters() const { return counters_; }
 
@@ -45,8 +47,10 @@ class SmpResponder {
   const ManagedPort* PortCabledTo(uint8_t switch_port) const;
 
   MadStatus Answer(const Node& node, const SmpHeader& request, absl::Span<uint8_t> data) const;
-  MadStatus AnswerOfPort(const ManagedPort& port, const SmpHeader& request, absl::Span<uint8_t> data) const;
-  MadStatus AnswerOfSwitch(const Node& node, const SmpHeader& request, absl::Span<uint8_t> data) const;
+  MadStatus AnswerOfPort(const ManagedPort& port, const SmpHeader& request,
+                         absl::Span<uint8_t> data) const;
+  MadStatus AnswerOfSwitch(const Node& node, const SmpHeader& request,
+                           absl::Span<uint8_t> data) const;
   MadStatus SwitchPortInfo(uint8_t number, uint8_t entered_by, absl::Span<uint8_t> data) const;
 
   const ManagedPorts* const ports_;

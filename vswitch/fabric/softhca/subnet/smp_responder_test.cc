@@ -95,7 +95,8 @@ TEST_F(SmpResponderTest, WhereDirectedRoutesLead) {
     EXPECT_EQ(answer_.hop_pointer, 0);
     EXPECT_EQ(answer_.hop_count, asked.hop_count);
     EXPECT_EQ(answer_.initial_path, asked.initial_path);
-    for (size_t i = 0; i < row.back.size(); ++i) EXPECT_EQ(answer_.return_path[i + 1], row.back[i]) << i;
+    for (size_t i = 0; i < row.back.size(); ++i)
+      EXPECT_EQ(answer_.return_path[i + 1], row.back[i]) << i;
   }
 }
 
@@ -168,7 +169,8 @@ TEST_F(SmpResponderTest, AttributesOfTheSwitch) {
   ASSERT_TRUE(Send(Ask(SmpAttribute::kPortInfo, 9), Lid(1)));
   EXPECT_EQ(DecodePortInfo(SmpData(reply_))->state, PortState::kDown);
   EXPECT_EQ(answer_.status, 0);
-  // A program that discovers the fabric follows each port except the one that it came by (§14.2.5.6: LocalPortNum).
+  // A program that discovers the fabric follows each port except the one that it came by
+  // (§14.2.5.6: LocalPortNum).
   for (const uint32_t port : {0, 2, 3, 9}) {
     ASSERT_TRUE(Send(Ask(SmpAttribute::kPortInfo, port), Lid(1)));
     EXPECT_EQ(DecodePortInfo(SmpData(reply_))->local_port, 2) << port;
@@ -193,17 +195,21 @@ TEST_F(SmpResponderTest, UnsupportedRequestsAreRefused) {
   } kRows[] = {
       {"to set", set, 3, MadStatus::kUnsupportedMethodAttribute},
       {"SMInfo of a port", Ask(SmpAttribute::kSmInfo), 3, MadStatus::kUnsupportedMethodAttribute},
-      {"SwitchInfo of a port", Ask(SmpAttribute::kSwitchInfo), 3, MadStatus::kUnsupportedMethodAttribute},
-      {"the P_Keys of the switch", Ask(SmpAttribute::kPKeyTable), 1, MadStatus::kUnsupportedMethodAttribute},
+      {"SwitchInfo of a port", Ask(SmpAttribute::kSwitchInfo), 3,
+       MadStatus::kUnsupportedMethodAttribute},
+      {"the P_Keys of the switch", Ask(SmpAttribute::kPKeyTable), 1,
+       MadStatus::kUnsupportedMethodAttribute},
       {"a second port", Ask(SmpAttribute::kPortInfo, 2), 3, MadStatus::kInvalidField},
-      {"a port that the switch has not", Ask(SmpAttribute::kPortInfo, 255), 1, MadStatus::kInvalidField},
+      {"a port that the switch has not", Ask(SmpAttribute::kPortInfo, 255), 1,
+       MadStatus::kInvalidField},
       {"a fifth block of P_Keys", Ask(SmpAttribute::kPKeyTable, 4), 3, MadStatus::kInvalidField},
       {"a second block of GUIDs", Ask(SmpAttribute::kGuidInfo, 1), 3, MadStatus::kInvalidField},
   };
   for (const auto& row : kRows) {
     ASSERT_TRUE(Send(row.header, Lid(row.lid))) << row.description;
     EXPECT_EQ(answer_.status, static_cast<uint16_t>(row.status)) << row.description;
-    SmpHeader directed = Along(row.header, row.lid == 1 ? std::vector<uint8_t>{1} : std::vector<uint8_t>{1, 3});
+    SmpHeader directed =
+        Along(row.header, row.lid == 1 ? std::vector<uint8_t>{1} : std::vector<uint8_t>{1, 3});
     ASSERT_TRUE(Send(directed)) << row.description;
     EXPECT_EQ(answer_.status, static_cast<uint16_t>(row.status)) << row.description << ", directed";
     EXPECT_TRUE(answer_.returning);
@@ -214,7 +220,8 @@ TEST_F(SmpResponderTest, UnsupportedRequestsAreRefused) {
 TEST(ManagedPortsTest, PortInfoHasTheLinkOfARate) {
   const struct {
     uint8_t rate, width, speed;
-  } kRows[] = {{2, 1, 1}, {3, 2, 1}, {4, 8, 1}, {7, 2, 4}, {9, 4, 4}, {10, 8, 4}, {12, 2, 4}, {16, 2, 4}};
+  } kRows[] = {{2, 1, 1}, {3, 2, 1},  {4, 8, 1},  {7, 2, 4},
+               {9, 4, 4}, {10, 8, 4}, {12, 2, 4}, {16, 2, 4}};
   for (const auto& row : kRows) {
     ManagedPort port = MakeManagedPort(2, {});
     port.config.rate = row.rate;

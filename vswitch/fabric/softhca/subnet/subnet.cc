@@ -30,7 +30,9 @@ absl::Status NoSuchPort(const std::string& what) {
 
 class ABSL_SCOPED_LOCKABLE Subnet::Change {
  public:
-  explicit Change(Subnet* subnet) ABSL_EXCLUSIVE_LOCK_FUNCTION(subnet->mutex_) : subnet_(subnet) { subnet_->mutex_.Lock(); }
+  explicit Change(Subnet* subnet) ABSL_EXCLUSIVE_LOCK_FUNCTION(subnet->mutex_) : subnet_(subnet) {
+    subnet_->mutex_.Lock();
+  }
   ~Change() ABSL_UNLOCK_FUNCTION() {
     subnet_->notifier_.TellAgentOutput();
     subnet_->mutex_.Unlock();
@@ -50,11 +52,13 @@ class Subnet::Link final : public SubnetLink {
   ~Link() override { Link::Unregister(); }
   bool in_process() const override { return true; }
 
-  absl::Status Register(const std::string& name, const PortResources& resources, PortUse use, PortSink* sink) override {
+  absl::Status Register(const std::string& name, const PortResources& resources, PortUse use,
+                        PortSink* sink) override {
     if (absl::Status status = CheckPortName(name); !status.ok()) return status;
     absl::MutexLock lock(&mutex_);
     if (session_ != nullptr) {
-      return absl::FailedPreconditionError(absl::StrCat("register port ", name, ": this link is already registered"));
+      return absl::FailedPreconditionError(
+          absl::StrCat("register port ", name, ": this link is already registered"));
     }
     auto session = std::make_shared<PortSession>();
     session->use = use;
@@ -79,13 +83,15 @@ class Subnet::Link final : public SubnetLink {
   }
   absl::Status SendMadTo(Lid destination, const Mad& mad) override {
     const std::shared_ptr<PortSession> session = Get();
-    if (session == nullptr) return absl::FailedPreconditionError("send a MAD: the port is not registered");
+    if (session == nullptr)
+      return absl::FailedPreconditionError("send a MAD: the port is not registered");
     Change change(subnet_);
     return subnet_->sessions_.SendMad(*session, destination, mad);
   }
   absl::Status OpenRing(uint64_t request, Lid destination, RingEnd end) override {
     const std::shared_ptr<PortSession> session = Get();
-    if (session == nullptr) return absl::FailedPreconditionError("open a ring: the port is not registered");
+    if (session == nullptr)
+      return absl::FailedPreconditionError("open a ring: the port is not registered");
     Change change(subnet_);
     return subnet_->sessions_.OpenRing(session, request, destination, std::move(end));
   }
@@ -119,8 +125,11 @@ Subnet::Subnet(Options options)
       ports_(DefaultsOf(options), options.config.partitions, lids_, random_()),
       rings_(random_()),
       agents_(
-          &ports_, [](const ManagedPort& port) { return static_cast<const SubnetPort&>(port).ReadCounters(); }, clock_,
-          options.last_mlid, /*first_tid=*/random_()),
+          &ports_,
+          [](const ManagedPort& port) {
+            return static_cast<const SubnetPort&>(port).ReadCounters();
+          },
+          clock_, options.last_mlid, /*first_tid=*/random_()),
       notifier_(&ports_, &rings_, &agents_, &queue_),
       faults_(&ports_, &queue_),
       ledger_(&ports_, rings_.subnet()),
@@ -129,7 +138,8 @@ Subnet::Subnet(Options options)
 Subnet::~Subnet() {
   absl::MutexLock lock(&mutex_);
   for (const auto& [name, port] : ports_.by_name()) {
-    ABSL_RAW_CHECK(port->owner == nullptr && port->guests.empty(), "a SubnetLink outlives its Subnet");
+    ABSL_RAW_CHECK(port->owner == nullptr && port->guests.empty(),
+                   "a SubnetLink outlives its Subnet");
   }
 }
 
@@ -137,7 +147,8 @@ std::unique_ptr<SubnetLink> Subnet::Connect(const RegistrationRequest& request) 
   return std::make_unique<Link>(this, request);
 }
 
-// A subnet that cannot write LIDs goes on. They are lost only at a restart, and `show` reports the error.
+// A subnet that cannot write LIDs goes on. They are lost only at a restart, and `show` reports the
+// error.
 void Subnet::Run() {
   Change change(this);
   if (lids_ != nullptr) lids_->Run(clock_->Now());
@@ -146,7 +157,8 @@ void Subnet::Run() {
 
 absl::Time Subnet::NextDeadline() const {
   absl::MutexLock lock(&mutex_);
-  return std::min(agents_.NextDeadline(), lids_ != nullptr ? lids_->NextDeadline() : absl::InfiniteFuture());
+  return std::min(agents_.NextDeadline(),
+                  lids_ != nullptr ? lids_->NextDeadline() : absl::InfiniteFuture());
 }
 
 // ---- Ports.
@@ -162,7 +174,8 @@ absl::Status Subnet::SetLink(const std::string& name, bool up) {
 absl::Status Subnet::SetLid(const std::string& name, Lid lid) {
   Change change(this);
   SubnetPort* port = ports_.Find(name);
-  if (port == nullptr) return NoSuchPort(absl::StrCat("set the LID of port ", name, " to ", lid.ToString()));
+  if (port == nullptr)
+    return NoSuchPort(absl::StrCat("set the LID of port ", name, " to ", lid.ToString()));
   if (lid == port->config.lid) return absl::OkStatus();
   if (absl::Status status = ports_.SetLid(port, lid); !status.ok()) return status;
   sessions_.CloseRingsOf(port);
@@ -225,7 +238,8 @@ absl::Status Subnet::MoveSm(Lid lid) {
 
 absl::Status Subnet::Reregister(const std::string& name) {
   Change change(this);
-  if (name != kAllPorts && ports_.Find(name) == nullptr) return NoSuchPort(absl::StrCat("reregister port ", name));
+  if (name != kAllPorts && ports_.Find(name) == nullptr)
+    return NoSuchPort(absl::StrCat("reregister port ", name));
   for (const auto& [other, port] : ports_.by_name()) {
     if (name != kAllPorts && name != other) continue;
     ++port->config.reregistrations;

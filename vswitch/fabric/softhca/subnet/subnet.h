@@ -1,8 +1,9 @@
-// Subnet: subnet manager, subnet administrator and switch control of a software fabric. Tests and simulations use it in process
-// (Connect); eoib-fabricd offers it over a socket (fabric_server.h).
+// Subnet: subnet manager, subnet administrator and switch control of a software fabric. Tests and
+// simulations use it in process (Connect); eoib-fabricd offers it over a socket (fabric_server.h).
 //
-// Any thread may call every member. One mutex guards all tables; calls to ports are queued under it and made without it
-// (port_call_queue.h). A call may return while another thread still delivers its effects.
+// Any thread may call every member. One mutex guards all tables; calls to ports are queued under it
+// and made without it (port_call_queue.h). A call may return while another thread still delivers
+// its effects.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_SUBNET_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_SUBNET_H_
 
@@ -42,9 +43,12 @@ class Subnet {
     uint8_t mtu = 5;                              // IbMtu's code: 4096
     uint8_t rate = 3;                             // IBA rate code: 10 Gb/s
     Mlid last_mlid = MulticastGroups::kLastMlid;  // tests use fewer MLIDs
-    uint64_t seed = 0;                            // for QPN ranges and ring identifiers; 0: from the system
-    const Clock* clock = nullptr;                 // null: CLOCK_MONOTONIC. Clock and file outlive the subnet.
-    LidFile* lids = nullptr;                      // the LIDs of a former run; null: LIDs are not kept
+    // For QPN ranges and ring identifiers; 0: from the system.
+    uint64_t seed = 0;
+    // Null: CLOCK_MONOTONIC. Clock and file outlive the subnet.
+    const Clock* clock = nullptr;
+    // The LIDs of a former run; null: LIDs are not kept.
+    LidFile* lids = nullptr;
   };
 
   // A port as an operator sees it.
@@ -98,7 +102,8 @@ class Subnet {
   std::unique_ptr<SubnetLink> Connect(const RegistrationRequest& request);
   std::unique_ptr<SubnetLink> Connect() { return Connect(RegistrationRequest()); }
 
-  // Changes while the subnet runs. Each tells the ports that it concerns. kNotFound if no port `name` ever registered.
+  // Changes while the subnet runs. Each tells the ports that it concerns. kNotFound if no port
+  // `name` ever registered.
   absl::Status SetLink(const std::string& name, bool up);
   // kAlreadyExists if another port has that LID.
   absl::Status SetLid(const std::string& name, Lid lid);
@@ -106,20 +111,22 @@ class Subnet {
   absl::Status AddToPartition(PKey pkey, const std::string& name, Membership membership);
   // kNotFound if it is not a member. Memberships of groups stay, as with OpenSM.
   absl::Status RemoveFromPartition(PKey pkey, const std::string& name);
-  // Puts the configuration's partitions in place of all, also of those that were added since. Memberships of groups stay.
+  // Puts the configuration's partitions in place of all, also of those that were added since.
+  // Memberships of groups stay.
   void Reconfigure(const SubnetConfig& config);
   std::vector<Partition> Partitions() const;
   // While the SM is absent, SM and SA do not answer and reports wait; agents of ports still answer.
   void SetSmAbsent(bool absent);
-  // Acts like a restarted SM: forgets groups, subscriptions and services, and asks every port to reregister.
+  // Acts like a restarted SM: forgets groups, subscriptions and services, and asks every port to
+  // reregister.
   void RestartSm();
   // kAlreadyExists if a port has that LID. Notifies every port.
   absl::Status MoveSm(Lid lid);
   // Asks a port, or "ALL", to rejoin and resubscribe.
   absl::Status Reregister(const std::string& name);
 
-  // Retries unconfirmed reports and segments, and writes LIDs. Call it at NextDeadline, or lost reports and tables are not
-  // repeated and LIDs do not survive a restart.
+  // Retries unconfirmed reports and segments, and writes LIDs. Call it at NextDeadline, or lost
+  // reports and tables are not repeated and LIDs do not survive a restart.
   void Run();
   absl::Time NextDeadline() const;
 
@@ -132,9 +139,9 @@ class Subnet {
   bool sm_absent() const;
   Lid sm_lid() const;
 
-  // Faults that receiving ports simulate. The rule with both names goes before the one with the source's, that before the one
-  // with the destination's. A new rule replaces the one with the same names; an empty one exempts them. kResourceExhausted
-  // above kMaxFaultRules.
+  // Faults that receiving ports simulate. The rule with both names goes before the one with the
+  // source's, that before the one with the destination's. A new rule replaces the one with the same
+  // names; an empty one exempts them. kResourceExhausted above kMaxFaultRules.
   absl::Status SetFault(const Fault& fault);
   // kNotFound if there is none.
   absl::Status ClearFault(const std::string& source, const std::string& destination);

@@ -19,7 +19,9 @@ class Parser {
 
   absl::StatusOr<SubnetConfig> Parse(const toml::table& root) {
     for (const auto& [key, value] : root) {
-      if (key != "partition") Mistake(key.source(), absl::StrCat("unknown key \"", View(key), "\"; expected [[partition]]"));
+      if (key != "partition")
+        Mistake(key.source(),
+                absl::StrCat("unknown key \"", View(key), "\"; expected [[partition]]"));
     }
     if (const toml::node* node = root.get("partition")) ReadPartitions(*node);
     if (!mistakes_.empty()) return absl::InvalidArgumentError(absl::StrJoin(mistakes_, "\n"));
@@ -27,7 +29,9 @@ class Parser {
   }
 
  private:
-  static absl::string_view View(const toml::key& key) { return absl::string_view(key.str().data(), key.str().size()); }
+  static absl::string_view View(const toml::key& key) {
+    return absl::string_view(key.str().data(), key.str().size());
+  }
 
   void Mistake(const toml::source_region& where, const std::string& what) {
     mistakes_.push_back(absl::StrCat(source_, ":", where.begin.line, ": ", what));
@@ -41,7 +45,8 @@ class Parser {
     }
     for (const toml::node& table : *tables) ReadPartition(*table.as_table());
     // Keep one entry for the default partition.
-    if (tables->size() >= kMaxPKeys) Mistake(node.source(), absl::StrCat("more than ", kMaxPKeys - 1, " partitions"));
+    if (tables->size() >= kMaxPKeys)
+      Mistake(node.source(), absl::StrCat("more than ", kMaxPKeys - 1, " partitions"));
   }
 
   void ReadPartition(const toml::table& table) {
@@ -58,7 +63,9 @@ class Parser {
       } else if (key == "excluded") {
         ReadMembers(View(key), value, Membership::kNone, &partition);
       } else {
-        Mistake(key.source(), absl::StrCat("unknown key \"", View(key), "\" in [[partition]]; expected pkey, full, limited or excluded"));
+        Mistake(key.source(),
+                absl::StrCat("unknown key \"", View(key),
+                             "\" in [[partition]]; expected pkey, full, limited or excluded"));
       }
     }
     if (!has_pkey) Mistake(table.source(), "[[partition]] without a pkey; write pkey = 0x8001");
@@ -68,25 +75,31 @@ class Parser {
   void ReadPKey(const toml::node& node, Partition* partition) {
     const auto value = node.value_exact<int64_t>();
     if (!value || *value < 1 || *value > 0xffff || !PKey(static_cast<uint16_t>(*value)).IsValid()) {
-      Mistake(node.source(), "pkey must be an integer from 0x0001 to 0x7fff or from 0x8001 to 0xffff");
+      Mistake(node.source(),
+              "pkey must be an integer from 0x0001 to 0x7fff or from 0x8001 to 0xffff");
       return;
     }
-    const bool hexadecimal = (node.as_integer()->flags() & toml::value_flags::format_as_hexadecimal) != toml::value_flags::none;
+    const bool hexadecimal = (node.as_integer()->flags() &
+                              toml::value_flags::format_as_hexadecimal) != toml::value_flags::none;
     if (!hexadecimal && *value >= 8000 && *value <= 9999) {
-      Mistake(node.source(), absl::StrCat("pkey is ", *value, "; did you mean 0x", *value, "? For the decimal number write 0x",
+      Mistake(node.source(), absl::StrCat("pkey is ", *value, "; did you mean 0x", *value,
+                                          "? For the decimal number write 0x",
                                           absl::Hex(*value, absl::kZeroPad4)));
     }
     const PKey pkey = PKey(static_cast<uint16_t>(*value)).Full();
     for (const Partition& other : config_.partitions) {
-      if (other.pkey == pkey) Mistake(node.source(), absl::StrCat("partition ", pkey.ToString(), " is configured twice"));
+      if (other.pkey == pkey)
+        Mistake(node.source(), absl::StrCat("partition ", pkey.ToString(), " is configured twice"));
     }
     partition->pkey = pkey;
   }
 
-  void ReadMembers(absl::string_view key, const toml::node& node, Membership membership, Partition* partition) {
+  void ReadMembers(absl::string_view key, const toml::node& node, Membership membership,
+                   Partition* partition) {
     const toml::array* names = node.as_array();
     if (names == nullptr) {
-      Mistake(node.source(), absl::StrCat("\"", key, "\" must be an array of port names; write ", key, " = [\"h1\", \"h2\"]"));
+      Mistake(node.source(), absl::StrCat("\"", key, "\" must be an array of port names; write ",
+                                          key, " = [\"h1\", \"h2\"]"));
       return;
     }
     for (const toml::node& name : *names) ReadMember(name, membership, partition);
@@ -99,12 +112,14 @@ class Parser {
     } else if (*name == kAllPorts && membership == Membership::kNone) {
       Mistake(node.source(), "\"ALL\" cannot be excluded; leave it out of full and limited");
     } else if (*name == kAllPorts) {
-      if (partition->all != Membership::kNone) Mistake(node.source(), "\"ALL\" is listed twice in this partition");
+      if (partition->all != Membership::kNone)
+        Mistake(node.source(), "\"ALL\" is listed twice in this partition");
       partition->all = membership;
     } else if (absl::Status status = CheckPortName(*name); !status.ok()) {
       Mistake(node.source(), std::string(status.message()));
     } else if (!partition->listed.emplace(*name, membership).second) {
-      Mistake(node.source(), absl::StrCat("port \"", *name, "\" is listed twice in this partition"));
+      Mistake(node.source(),
+              absl::StrCat("port \"", *name, "\" is listed twice in this partition"));
     }
   }
 
@@ -134,25 +149,29 @@ std::string Partition::ToString() const {
   std::vector<std::string> members;
   if (all != Membership::kNone) members.push_back(print("ALL", all));
   for (const auto& [name, membership] : listed) members.push_back(print(name, membership));
-  return absl::StrCat(pkey.ToString(), ": ", members.empty() ? "no members" : absl::StrJoin(members, ", "));
+  return absl::StrCat(pkey.ToString(), ": ",
+                      members.empty() ? "no members" : absl::StrJoin(members, ", "));
 }
 
-std::string DiffPartitions(const std::vector<Partition>& before, const std::vector<Partition>& after) {
+std::string DiffPartitions(const std::vector<Partition>& before,
+                           const std::vector<Partition>& after) {
   const auto find = [](const std::vector<Partition>& partitions, PKey pkey) -> const Partition* {
-    const auto at =
-        std::find_if(partitions.begin(), partitions.end(), [pkey](const Partition& one) { return one.pkey == pkey; });
+    const auto at = std::find_if(partitions.begin(), partitions.end(),
+                                 [pkey](const Partition& one) { return one.pkey == pkey; });
     return at == partitions.end() ? nullptr : &*at;
   };
   std::string text;
   for (const Partition& partition : before) {
-    if (find(after, partition.pkey) == nullptr) absl::StrAppend(&text, "remove partition ", partition.ToString(), "\n");
+    if (find(after, partition.pkey) == nullptr)
+      absl::StrAppend(&text, "remove partition ", partition.ToString(), "\n");
   }
   for (const Partition& partition : after) {
     const Partition* const old = find(before, partition.pkey);
     if (old == nullptr) {
       absl::StrAppend(&text, "add partition ", partition.ToString(), "\n");
     } else if (*old != partition) {
-      absl::StrAppend(&text, "change partition ", old->ToString(), " to ", partition.ToString(), "\n");
+      absl::StrAppend(&text, "change partition ", old->ToString(), " to ", partition.ToString(),
+                      "\n");
     }
   }
   return text;
@@ -169,8 +188,9 @@ absl::StatusOr<SubnetConfig> ParsePartitions(absl::string_view toml, absl::strin
   const toml::parse_result result = toml::parse(std::string_view(toml.data(), toml.size()));
   if (result) return Parser(source).Parse(result.table());
   const std::string_view text = result.error().description();
-  return absl::InvalidArgumentError(
-      absl::StrCat(source, ":", result.error().source().begin.line, ": ", absl::string_view(text.data(), text.size())));
+  return absl::InvalidArgumentError(absl::StrCat(source, ":", result.error().source().begin.line,
+                                                 ": ",
+                                                 absl::string_view(text.data(), text.size())));
 }
 
 absl::StatusOr<SubnetConfig> ParseSubnetConfig(absl::string_view toml, absl::string_view source) {
@@ -190,14 +210,17 @@ std::string ToToml(const std::vector<Partition>& partitions) {
   std::string text;
   for (const Partition& partition : partitions) {
     absl::StrAppend(&text, "[[partition]]\npkey = ", partition.pkey.ToString(), "\n");
-    for (const auto& [key, membership] : {std::make_pair("full", Membership::kFull), std::make_pair("limited", Membership::kLimited),
+    for (const auto& [key, membership] : {std::make_pair("full", Membership::kFull),
+                                          std::make_pair("limited", Membership::kLimited),
                                           std::make_pair("excluded", Membership::kNone)}) {
       std::vector<std::string> names;
-      if (partition.all == membership && membership != Membership::kNone) names.push_back(std::string(kAllPorts));
+      if (partition.all == membership && membership != Membership::kNone)
+        names.push_back(std::string(kAllPorts));
       for (const auto& [name, listed] : partition.listed) {
         if (listed == membership) names.push_back(name);
       }
-      if (!names.empty()) absl::StrAppend(&text, key, " = [\"", absl::StrJoin(names, "\", \""), "\"]\n");
+      if (!names.empty())
+        absl::StrAppend(&text, key, " = [\"", absl::StrJoin(names, "\", \""), "\"]\n");
     }
   }
   return text;

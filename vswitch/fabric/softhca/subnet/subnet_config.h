@@ -6,8 +6,8 @@
 //       limited = ["h3"]
 //       excluded = ["h4"]         # from "ALL"
 //
-// A port's own name goes before "ALL". If the file does not mention the default partition, it comes first in every P_Key
-// table, with every port as a full member.
+// A port's own name goes before "ALL". If the file does not mention the default partition, it comes
+// first in every P_Key table, with every port as a full member.
 #ifndef EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_SUBNET_CONFIG_H_
 #define EOIB_VSWITCH_FABRIC_SOFTHCA_SUBNET_SUBNET_CONFIG_H_
 
@@ -49,9 +49,11 @@ struct SubnetConfig {
 };
 
 // What differs, for the operator, a line for each partition; empty if nothing does.
-std::string DiffPartitions(const std::vector<Partition>& before, const std::vector<Partition>& after);
+std::string DiffPartitions(const std::vector<Partition>& before,
+                           const std::vector<Partition>& after);
 
-// `source` names the file in messages. kInvalidArgument: "fabric.toml:12: ...", one line for each mistake.
+// `source` names the file in messages. kInvalidArgument: "fabric.toml:12: ...", one line for each
+// mistake.
 absl::StatusOr<SubnetConfig> ParseSubnetConfig(absl::string_view toml, absl::string_view source);
 // As ParseSubnetConfig, without the default partition that the file does not mention.
 absl::StatusOr<SubnetConfig> ParsePartitions(absl::string_view toml, absl::string_view source);

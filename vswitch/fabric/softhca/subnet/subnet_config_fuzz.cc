@@ -1,5 +1,5 @@
-// Fuzzes the partition file: no crash, the same result from a file, and an accepted configuration keeps the promises of
-// subnet_config.h.
+// Fuzzes the partition file: no crash, the same result from a file, and an accepted configuration
+// keeps the promises of subnet_config.h.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -12,6 +12,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "vswitch/base/check.h"
 #include "vswitch/base/unique_fd.h"
 #include "vswitch/fabric/softhca/port_name.h"
@@ -33,7 +34,9 @@ void CheckPartition(const Partition& partition) {
   EOIB_CHECK(!stranger.has_value() || stranger->SamePartition(partition.pkey));
 }
 
-size_t Lines(const std::string& text) { return static_cast<size_t>(std::count(text.begin(), text.end(), '\n')); }
+size_t Lines(const std::string& text) {
+  return static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
+}
 
 // A line for each partition that differs.
 void CheckDiff(const std::vector<Partition>& partitions) {
@@ -50,12 +53,14 @@ void CheckAccepted(const SubnetConfig& config) {
   EOIB_CHECK(!config.partitions.empty() && config.partitions.size() <= kMaxPKeys);
   std::set<PKey> pkeys;
   for (const Partition& partition : config.partitions) {
-    EOIB_CHECK(partition.pkey.IsValid() && partition.pkey.IsFullMember() && pkeys.insert(partition.pkey).second);
+    EOIB_CHECK(partition.pkey.IsValid() && partition.pkey.IsFullMember() &&
+               pkeys.insert(partition.pkey).second);
     CheckPartition(partition);
   }
   EOIB_CHECK(pkeys.count(kDefaultPKey) == 1);
   CheckDiff(config.partitions);
-  EOIB_CHECK(ParseSubnetConfig(ToToml(config.partitions), "again")->partitions == config.partitions);
+  EOIB_CHECK(ParseSubnetConfig(ToToml(config.partitions), "again")->partitions ==
+             config.partitions);
 }
 
 // Loads the same text from a file.
@@ -74,9 +79,18 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const absl::string_view text(reinterpret_cast<const char*>(data), size);
   std::string path;
   const auto loaded = ParseFile(text, &path);
-  EOIB_CHECK(LoadSubnetConfig(path).status().code() == absl::StatusCode::kNotFound);  // the file is closed
+  // The file is closed.
+  EOIB_CHECK(LoadSubnetConfig(path).status().code() == absl::StatusCode::kNotFound);
   const auto parsed = ParseSubnetConfig(text, path);
-  EOIB_CHECK(parsed.status() == loaded.status());
+  // The reader of files refuses UTF-16 by name, which is no TOML to the parser, and takes off one
+  // byte order mark.
+  const bool is_utf16 = absl::StartsWith(text, "\xff\xfe") || absl::StartsWith(text, "\xfe\xff");
+  if (is_utf16) {
+    EOIB_CHECK(!parsed.ok() && !loaded.ok());
+  } else {
+    const absl::string_view rest = absl::StripPrefix(text, "\xef\xbb\xbf");
+    EOIB_CHECK(loaded.status() == ParseSubnetConfig(rest, path).status());
+  }
   if (parsed.ok()) {
     CheckAccepted(*parsed);
   } else {

@@ -71,7 +71,8 @@ TEST(SubnetConfigTest, MistakesAreRefusedWithTheirLine) {
       {"not TOML", "[[partition]]\npkey = \n", "f.toml:2: "},
       {"unknown table", "\n[partitions]\n", "f.toml:2: unknown key \"partitions\""},
       {"a table instead of an array", "[partition]\npkey = 1\n", "write [[partition]]"},
-      {"unknown key", "[[partition]]\npkey = 1\nmembers = []\n", "f.toml:3: unknown key \"members\""},
+      {"unknown key", "[[partition]]\npkey = 1\nmembers = []\n",
+       "f.toml:3: unknown key \"members\""},
       {"no P_Key", "[[partition]]\nfull = [\"h1\"]\n", "f.toml:1: [[partition]] without a pkey"},
       {"P_Key as text", "[[partition]]\npkey = \"0x8001\"\n", "f.toml:2: pkey must be an integer"},
       {"P_Key without 0x", "[[partition]]\npkey = 8001\n",
@@ -80,12 +81,16 @@ TEST(SubnetConfigTest, MistakesAreRefusedWithTheirLine) {
       {"P_Key too large", "[[partition]]\npkey = 0x18001\n", "f.toml:2: pkey must be"},
       {"P_Key twice", "[[partition]]\npkey = 0x8001\n[[partition]]\npkey = 1\n",
        "f.toml:4: partition 0x8001 is configured twice"},
-      {"members not an array", "[[partition]]\npkey = 1\nfull = \"h1\"\n", "f.toml:3: \"full\" must be an array"},
-      {"member not a string", "[[partition]]\npkey = 1\nfull = [\n\"h1\", 2]\n", "f.toml:4: a member must be"},
-      {"member with a space", "[[partition]]\npkey = 1\nfull = [\"h 1\"]\n", "f.toml:3: port name \"h 1\""},
+      {"members not an array", "[[partition]]\npkey = 1\nfull = \"h1\"\n",
+       "f.toml:3: \"full\" must be an array"},
+      {"member not a string", "[[partition]]\npkey = 1\nfull = [\n\"h1\", 2]\n",
+       "f.toml:4: a member must be"},
+      {"member with a space", "[[partition]]\npkey = 1\nfull = [\"h 1\"]\n",
+       "f.toml:3: port name \"h 1\""},
       {"member twice", "[[partition]]\npkey = 1\nfull = [\"h1\"]\nlimited = [\"h1\"]\n",
        "f.toml:4: port \"h1\" is listed twice"},
-      {"ALL twice", "[[partition]]\npkey = 1\nfull = [\"ALL\"]\nlimited = [\"ALL\"]\n", "f.toml:4: \"ALL\" is listed twice"},
+      {"ALL twice", "[[partition]]\npkey = 1\nfull = [\"ALL\"]\nlimited = [\"ALL\"]\n",
+       "f.toml:4: \"ALL\" is listed twice"},
   };
   for (const auto& row : kRows) {
     const auto config = ParseSubnetConfig(row.toml, "f.toml");
@@ -101,9 +106,13 @@ TEST(SubnetConfigTest, AllMistakesAreReportedAtOnce) {
 }
 
 TEST(SubnetConfigTest, DifferencesAreToldByPartition) {
-  const auto parse = [](absl::string_view toml) { return ParseSubnetConfig(toml, "f.toml")->partitions; };
-  const auto before = parse("[[partition]]\npkey = 1\nfull = [\"ALL\"]\n[[partition]]\npkey = 2\nfull = [\"h1\"]\n");
-  const auto after = parse("[[partition]]\npkey = 3\n[[partition]]\npkey = 1\nfull = [\"ALL\"]\nlimited = [\"h3\"]\n");
+  const auto parse = [](absl::string_view toml) {
+    return ParseSubnetConfig(toml, "f.toml")->partitions;
+  };
+  const auto before = parse(
+      "[[partition]]\npkey = 1\nfull = [\"ALL\"]\n[[partition]]\npkey = 2\nfull = [\"h1\"]\n");
+  const auto after = parse(
+      "[[partition]]\npkey = 3\n[[partition]]\npkey = 1\nfull = [\"ALL\"]\nlimited = [\"h3\"]\n");
   EXPECT_EQ(DiffPartitions(before, before), "");
   EXPECT_EQ(DiffPartitions(before, after),
             "remove partition 0x8002: h1 full\n"
@@ -112,13 +121,17 @@ TEST(SubnetConfigTest, DifferencesAreToldByPartition) {
 }
 
 TEST(SubnetConfigTest, APortCanBeExcludedFromAll) {
-  const auto config = ParseSubnetConfig("[[partition]]\npkey = 0x8001\nfull = [\"ALL\"]\nexcluded = [\"h3\"]\n", "f.toml");
+  const auto config = ParseSubnetConfig(
+      "[[partition]]\npkey = 0x8001\nfull = [\"ALL\"]\nexcluded = [\"h3\"]\n", "f.toml");
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(Members(*config, "h1"), "0xffff 0x8001");
   EXPECT_EQ(Members(*config, "h3"), "0xffff");
-  EXPECT_EQ(ToToml({config->partitions[1]}), "[[partition]]\npkey = 0x8001\nfull = [\"ALL\"]\nexcluded = [\"h3\"]\n");
-  const auto all = ParseSubnetConfig("[[partition]]\npkey = 0x8001\nexcluded = [\"ALL\"]\n", "f.toml");
-  EXPECT_THAT(std::string(all.status().message()), HasSubstr("f.toml:3: \"ALL\" cannot be excluded"));
+  EXPECT_EQ(ToToml({config->partitions[1]}),
+            "[[partition]]\npkey = 0x8001\nfull = [\"ALL\"]\nexcluded = [\"h3\"]\n");
+  const auto all =
+      ParseSubnetConfig("[[partition]]\npkey = 0x8001\nexcluded = [\"ALL\"]\n", "f.toml");
+  EXPECT_THAT(std::string(all.status().message()),
+              HasSubstr("f.toml:3: \"ALL\" cannot be excluded"));
 }
 
 }  // namespace

@@ -35,13 +35,15 @@ using ::testing::SizeIs;
 // A registered port that sends MADs to the SA like a host.
 class Host {
  public:
-  Host(Subnet* subnet, const std::string& name, Lid wanted = Lid(), std::shared_ptr<const CountersPage> counters = nullptr,
-       PortUse use = PortUse::kOwn)
-      : doorbell_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), link_(subnet->Connect(RegistrationRequest{wanted, {}})) {
+  Host(Subnet* subnet, const std::string& name, Lid wanted = Lid(),
+       std::shared_ptr<const CountersPage> counters = nullptr, PortUse use = PortUse::kOwn)
+      : doorbell_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+        link_(subnet->Connect(RegistrationRequest{wanted, {}})) {
     EXPECT_TRUE(link_->Register(name, {doorbell_.get(), std::move(counters)}, use, &sink_).ok());
   }
 
-  Host(Subnet* subnet, const std::string& name, PortUse use) : Host(subnet, name, Lid(), nullptr, use) {}
+  Host(Subnet* subnet, const std::string& name, PortUse use)
+      : Host(subnet, name, Lid(), nullptr, use) {}
 
   PortConfig config() const { return sink_.Get().configs.back(); }
   SubnetLink* link() { return link_.get(); }
@@ -49,7 +51,8 @@ class Host {
   std::vector<Lid> sources() const { return sink_.Get().mad_sources; }
   std::vector<uint8_t> last() const { return mads().back(); }
 
-  void Ask(MadMethod method, SaAttribute attribute, uint64_t mask, const std::function<void(absl::Span<uint8_t>)>& encode) {
+  void Ask(MadMethod method, SaAttribute attribute, uint64_t mask,
+           const std::function<void(absl::Span<uint8_t>)>& encode) {
     SaHeader header;
     header.method = method;
     header.attribute = attribute;
@@ -62,7 +65,8 @@ class Host {
   }
   // Returns whether the SA accepted the subscription.
   bool Subscribe(InformInfo info = {}) {
-    Ask(MadMethod::kSet, SaAttribute::kInformInfo, 0, [&](auto record) { EncodeInformInfo(info, record); });
+    Ask(MadMethod::kSet, SaAttribute::kInformInfo, 0,
+        [&](auto record) { EncodeInformInfo(info, record); });
     return DecodeSaHeader(last())->status == 0;
   }
   bool Join(PKey pkey = PKey(0xffff), MadMethod method = MadMethod::kSet) {
@@ -71,9 +75,10 @@ class Host {
     group.port_gid = config().gid;
     group.pkey = pkey;
     group.join_state = kFullMember;
-    constexpr uint64_t kMask = mcm::kMgid | mcm::kPortGid | mcm::kJoinState | mcm::kQKey | mcm::kPKey | mcm::kTrafficClass |
-                               mcm::kSl | mcm::kFlowLabel;
-    Ask(method, SaAttribute::kMcMemberRecord, kMask, [&](auto record) { EncodeMcMemberRecord(group, record); });
+    constexpr uint64_t kMask = mcm::kMgid | mcm::kPortGid | mcm::kJoinState | mcm::kQKey |
+                               mcm::kPKey | mcm::kTrafficClass | mcm::kSl | mcm::kFlowLabel;
+    Ask(method, SaAttribute::kMcMemberRecord, kMask,
+        [&](auto record) { EncodeMcMemberRecord(group, record); });
     return DecodeSaHeader(last())->status == 0;
   }
   // Returns the reports since the last call, in order, as "trap GID", and confirms them.
@@ -138,17 +143,19 @@ TEST_F(SubnetMadsTest, ASubscriberHearsOfGroupsThatComeAndGo) {
   ASSERT_TRUE(h2.Join(PKey(0xffff), MadMethod::kDelete));
   EXPECT_THAT(h1.Reports(), IsEmpty());
   ASSERT_TRUE(h1.Join(PKey(0xffff), MadMethod::kDelete));
-  EXPECT_THAT(h1.Reports(), ElementsAre(About(67, MakeMgid(1).gid()))) << "also when it caused the trap itself";
+  EXPECT_THAT(h1.Reports(), ElementsAre(About(67, MakeMgid(1).gid())))
+      << "also when it caused the trap itself";
   ASSERT_TRUE(h2.Join());
   ASSERT_TRUE(subnet_.SetLink("h2", false).ok());
-  EXPECT_THAT(h1.Reports(),
-              ElementsAre(About(66, MakeMgid(1).gid()), About(65, h2.config().gid), About(67, MakeMgid(1).gid())));
+  EXPECT_THAT(h1.Reports(), ElementsAre(About(66, MakeMgid(1).gid()), About(65, h2.config().gid),
+                                        About(67, MakeMgid(1).gid())));
 }
 
 // IBA 1.4 §13.4.11: no report crosses partitions. No two ports share the default partition here.
 TEST_F(SubnetMadsTest, NoReportCrossesPartitions) {
   ASSERT_TRUE(subnet_.RemoveFromPartition(PKey(0xffff), "ALL").ok());
-  for (const char* name : {"blue1", "blue2"}) ASSERT_TRUE(subnet_.AddToPartition(PKey(0x8001), name, Membership::kFull).ok());
+  for (const char* name : {"blue1", "blue2"})
+    ASSERT_TRUE(subnet_.AddToPartition(PKey(0x8001), name, Membership::kFull).ok());
   ASSERT_TRUE(subnet_.AddToPartition(PKey(0x8002), "red1", Membership::kFull).ok());
   Host blue1(&subnet_, "blue1"), red1(&subnet_, "red1");
   ASSERT_TRUE(blue1.Subscribe());
@@ -184,7 +191,8 @@ TEST_F(SubnetMadsTest, ReportsAreRepeatedByTheClock) {
   subnet_.Run();
   ASSERT_THAT(h1.mads(), SizeIs(3));
   EXPECT_EQ(h1.mads()[1], h1.mads()[2]);
-  EXPECT_THAT(h1.Reports(), SizeIs(2)) << "and both are confirmed, as a host does that takes them for two";
+  EXPECT_THAT(h1.Reports(), SizeIs(2))
+      << "and both are confirmed, as a host does that takes them for two";
   EXPECT_EQ(subnet_.mad_counters().notices.confirmed, 1u);
 }
 
@@ -201,11 +209,13 @@ TEST_F(SubnetMadsTest, AnAbsentSmReportsWhenItIsBack) {
 
 TEST_F(SubnetMadsTest, ATableArrivesAsOneMad) {
   std::vector<std::unique_ptr<Host>> hosts;
-  for (int i = 0; i < 10; ++i) hosts.push_back(std::make_unique<Host>(&subnet_, absl::StrCat("h", i)));
+  for (int i = 0; i < 10; ++i)
+    hosts.push_back(std::make_unique<Host>(&subnet_, absl::StrCat("h", i)));
   Host& h0 = *hosts[0];
   PathRecord wanted;
   wanted.sgid = h0.config().gid;
-  h0.Ask(MadMethod::kGetTable, SaAttribute::kPathRecord, path::kSgid, [&](auto record) { EncodePathRecord(wanted, record); });
+  h0.Ask(MadMethod::kGetTable, SaAttribute::kPathRecord, path::kSgid,
+         [&](auto record) { EncodePathRecord(wanted, record); });
   ASSERT_THAT(h0.mads(), SizeIs(1));
   const std::vector<uint8_t> table = h0.last();
   EXPECT_TRUE(IsSaTable(table));
@@ -240,7 +250,8 @@ TEST_F(SubnetMadsTest, SmpsFindTheirNodes) {
     const char* answer;
   } kRows[] = {
       {"by LID", h2.config().lid, AskForNodeDescription({}, false), "h2"},
-      {"without one: the subnet manager's", Lid(), AskForNodeDescription({}, false), "eoib-fabricd"},
+      {"without one: the subnet manager's", Lid(), AskForNodeDescription({}, false),
+       "eoib-fabricd"},
       {"hop 0", Lid(), AskForNodeDescription({}, true), "h1"},
       {"the second cable of the switch", Lid(), AskForNodeDescription({1, 2}, true), "h2"},
   };
@@ -248,7 +259,8 @@ TEST_F(SubnetMadsTest, SmpsFindTheirNodes) {
     const size_t before = h1.mads().size();
     ASSERT_TRUE(h1.link()->SendMadTo(row.destination, row.mad).ok());
     ASSERT_THAT(h1.mads(), SizeIs(before + 1)) << row.description;
-    EXPECT_EQ(DecodeNodeDescription(SmpData(MadOf(h1.last()))).value(), row.answer) << row.description;
+    EXPECT_EQ(DecodeNodeDescription(SmpData(MadOf(h1.last()))).value(), row.answer)
+        << row.description;
   }
   subnet_.SetSmAbsent(true);
   ASSERT_TRUE(h1.link()->SendMadTo(h2.config().lid, kRows[0].mad).ok());
@@ -275,8 +287,11 @@ TEST_F(SubnetMadsTest, AMadSaysFromWhichLidItCame) {
 
 // Processes of one port do not know of each other and may use the same transaction IDs.
 TEST_F(SubnetMadsTest, EachProcessOfAPortHearsItsOwnAnswersAndAllHearReports) {
-  Host owner(&subnet_, "h1"), manager(&subnet_, "h1", PortUse::kManage), other(&subnet_, "h1", PortUse::kManage);
-  const auto ask_for_nodes = [](Host* host) { host->Ask(MadMethod::kGetTable, SaAttribute::kNodeRecord, 0, [](auto) {}); };
+  Host owner(&subnet_, "h1"), manager(&subnet_, "h1", PortUse::kManage),
+      other(&subnet_, "h1", PortUse::kManage);
+  const auto ask_for_nodes = [](Host* host) {
+    host->Ask(MadMethod::kGetTable, SaAttribute::kNodeRecord, 0, [](auto) {});
+  };
   ask_for_nodes(&manager);
   ask_for_nodes(&owner);
   EXPECT_THAT(manager.mads(), SizeIs(1));
@@ -305,12 +320,14 @@ TEST_F(SubnetMadsTest, AnOwnersMembershipsEndWithItThoughAGuestKeepsItsPortUp) {
   for (size_t i = before; i < watcher.mads().size(); ++i) {
     traps.push_back(static_cast<SmTrap>(DecodeNotice(SaRecord(watcher.mads()[i]))->trap));
   }
-  EXPECT_THAT(traps, testing::UnorderedElementsAre(SmTrap::kGidOutOfService, SmTrap::kGroupDeleted, SmTrap::kGidInService));
+  EXPECT_THAT(traps, testing::UnorderedElementsAre(SmTrap::kGidOutOfService, SmTrap::kGroupDeleted,
+                                                   SmTrap::kGidInService));
 }
 
 TEST_F(SubnetMadsTest, CountersAreAskedForWithinAPartition) {
   ASSERT_TRUE(subnet_.RemoveFromPartition(PKey(0xffff), "ALL").ok());
-  for (const char* name : {"h1", "h2"}) ASSERT_TRUE(subnet_.AddToPartition(PKey(0x8001), name, Membership::kFull).ok());
+  for (const char* name : {"h1", "h2"})
+    ASSERT_TRUE(subnet_.AddToPartition(PKey(0x8001), name, Membership::kFull).ok());
   Host h1(&subnet_, "h1"), h2(&subnet_, "h2"), stranger(&subnet_, "stranger");
   MadHeader header;
   header.mgmt_class = MgmtClass::kPerf;
@@ -337,8 +354,8 @@ TEST_F(SubnetMadsTest, CountersAreAskedForWithinAPartition) {
   EXPECT_THAT(stranger.mads(), SizeIs(1)) << "its own, even without a partition";
 }
 
-// The PMA reports the counters of a port's page. A new process counts from zero, even if its predecessor's counters were
-// cleared.
+// The PMA reports the counters of a port's page. A new process counts from zero, even if its
+// predecessor's counters were cleared.
 TEST_F(SubnetMadsTest, CountersArePerPortAndStartAtZeroForANewOwner) {
   Host h1(&subnet_, "h1");
   const auto xmit_packets = [&](MadMethod method, Lid of) {
@@ -353,7 +370,8 @@ TEST_F(SubnetMadsTest, CountersArePerPortAndStartAtZeroForANewOwner) {
     EXPECT_TRUE(h1.link()->SendMadTo(of, mad).ok());
     return DecodePortCounters(PerfData(MadOf(h1.last())))->xmit_packets;
   };
-  const std::shared_ptr<CountersPage> first = CountersPage::Create().value(), second = CountersPage::Create().value();
+  const std::shared_ptr<CountersPage> first = CountersPage::Create().value(),
+                                      second = CountersPage::Create().value();
   first->Store({.xmit_packets = 100});
   second->Store({.xmit_packets = 30});
   auto h2 = std::make_unique<Host>(&subnet_, "h2", Lid(), first);

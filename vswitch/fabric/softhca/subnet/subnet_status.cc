@@ -43,14 +43,16 @@ std::vector<Subnet::GroupStatus> Subnet::Groups() const {
       status.members.push_back(GroupMember{port->name, port->config.lid, bits});
     }
   }
-  std::sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) { return a.record.mlid < b.record.mlid; });
+  std::sort(groups.begin(), groups.end(),
+            [](const auto& a, const auto& b) { return a.record.mlid < b.record.mlid; });
   return groups;
 }
 
 std::vector<Subnet::ServiceStatus> Subnet::Services() const {
   absl::MutexLock lock(&mutex_);
   std::vector<ServiceStatus> services;
-  for (const ServiceRecord& record : agents_.services().All()) services.push_back({ports_.AtGid(record.gid)->name, record});
+  for (const ServiceRecord& record : agents_.services().All())
+    services.push_back({ports_.AtGid(record.gid)->name, record});
   return services;
 }
 
@@ -66,13 +68,15 @@ std::vector<Subnet::RingStatus> Subnet::Rings() const {
 std::vector<Subnet::Subscriptions> Subnet::AllSubscriptions() const {
   absl::MutexLock lock(&mutex_);
   std::vector<Subscriptions> all;
-  for (const auto& [gid, infos] : agents_.notices().subscriptions()) all.push_back({ports_.AtGid(gid)->name, infos});
+  for (const auto& [gid, infos] : agents_.notices().subscriptions())
+    all.push_back({ports_.AtGid(gid)->name, infos});
   return all;
 }
 
 Subnet::MadCounters Subnet::mad_counters() const {
   absl::MutexLock lock(&mutex_);
-  return MadCounters{agents_.sa().counters(), agents_.notices().counters(), agents_.smp().counters(), agents_.pma().counters()};
+  return MadCounters{agents_.sa().counters(), agents_.notices().counters(),
+                     agents_.smp().counters(), agents_.pma().counters()};
 }
 
 bool Subnet::sm_absent() const {

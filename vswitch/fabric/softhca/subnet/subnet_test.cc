@@ -29,7 +29,8 @@ using ::testing::UnorderedElementsAre;
 // A registered port with a recording sink.
 class RegisteredPort {
  public:
-  RegisteredPort(Subnet* subnet, const std::string& name, PortUse use = PortUse::kOwn, const RegistrationRequest& request = {})
+  RegisteredPort(Subnet* subnet, const std::string& name, PortUse use = PortUse::kOwn,
+                 const RegistrationRequest& request = {})
       : doorbell_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), link_(subnet->Connect(request)) {
     status_ = link_->Register(name, {doorbell_.get(), nullptr}, use, &sink_);
     // Another thread may be delivering.
@@ -65,7 +66,8 @@ class RegisteredPort {
     return DecodeSaHeader(record().mads.back())->status == 0;
   }
   bool Leave(uint8_t mgid) {
-    return Ask(MadMethod::kDelete, mgid, kFullMember).ok() && DecodeSaHeader(record().mads.back())->status == 0;
+    return Ask(MadMethod::kDelete, mgid, kFullMember).ok() &&
+           DecodeSaHeader(record().mads.back())->status == 0;
   }
   // Returns the ring's identifier, or 0 if it was refused.
   uint64_t OpenRing(uint64_t request, Lid destination) {
@@ -105,7 +107,8 @@ TEST(SubnetTest, APortIsConfiguredWhenItRegisters) {
 TEST(SubnetTest, AGuidFollowsFromTheName) {
   Subnet subnet, another;
   RegisteredPort other(&another, "other");
-  EXPECT_EQ(RegisteredPort(&subnet, "h1").config().port_guid, RegisteredPort(&another, "h1").config().port_guid);
+  EXPECT_EQ(RegisteredPort(&subnet, "h1").config().port_guid,
+            RegisteredPort(&another, "h1").config().port_guid);
 }
 
 TEST(SubnetTest, LidsStayWithNamesAndQpnsDoNot) {
@@ -131,7 +134,8 @@ TEST(SubnetTest, QpnRangesAreDisjointAndHoldNoSpecialQpn) {
     const QpnRange qpns = ports.back()->config().qpns;
     EXPECT_TRUE(seen.insert(qpns.first.value() / 4096).second);
     EXPECT_EQ(qpns.first.value() % 4096, 0u);
-    EXPECT_FALSE(qpns.Contains(Qpn(0)) || qpns.Contains(Qpn(1)) || qpns.Contains(Qpn(Qpn::kMulticast)));
+    EXPECT_FALSE(qpns.Contains(Qpn(0)) || qpns.Contains(Qpn(1)) ||
+                 qpns.Contains(Qpn(Qpn::kMulticast)));
   }
 }
 
@@ -156,7 +160,9 @@ TEST(SubnetTest, RequestedLidsAndQpnsAreGrantedIfFree) {
     RegisteredPort port(&subnet, row.name, PortUse::kOwn, RegistrationRequest{row.lid, row.qpns});
     EXPECT_EQ(port.config().lid == row.lid, row.gets_lid) << row.name;
     EXPECT_TRUE(port.config().lid.IsValid()) << row.name;
-    EXPECT_EQ(port.config().qpns.first == row.qpns.first && port.config().qpns.count == row.qpns.count, row.gets_qpns)
+    EXPECT_EQ(
+        port.config().qpns.first == row.qpns.first && port.config().qpns.count == row.qpns.count,
+        row.gets_qpns)
         << row.name;
   }
 }
@@ -173,7 +179,8 @@ TEST(SubnetTest, ANameIsRegisteredOnceButCanBeQueried) {
   EXPECT_EQ(query.config().lid, owner->config().lid);
   EXPECT_TRUE(query.config().active);
   EXPECT_EQ(query.link()->SendMad(Mad{}).code(), absl::StatusCode::kPermissionDenied);
-  EXPECT_EQ(query.link()->OpenRing(1, Lid(2), RingEnd()).code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(query.link()->OpenRing(1, Lid(2), RingEnd()).code(),
+            absl::StatusCode::kPermissionDenied);
   ASSERT_TRUE(subnet.SetLink("h1", false).ok());
   EXPECT_FALSE(query.config().active);
   ASSERT_TRUE(subnet.SetLink("h1", true).ok());
@@ -196,7 +203,8 @@ TEST(SubnetTest, AManagerMakesAPortAndKeepsItUp) {
   auto manager = std::make_unique<RegisteredPort>(&subnet, "h1", PortUse::kManage);
   ASSERT_TRUE(manager->status().ok()) << manager->status();
   EXPECT_TRUE(manager->config().active);
-  EXPECT_EQ(manager->link()->OpenRing(1, Lid(2), RingEnd()).code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(manager->link()->OpenRing(1, Lid(2), RingEnd()).code(),
+            absl::StatusCode::kPermissionDenied);
   EXPECT_FALSE(subnet.Ports().at(0).alive) << "no process receives datagrams";
   auto owner = std::make_unique<RegisteredPort>(&subnet, "h1");
   ASSERT_TRUE(owner->status().ok()) << owner->status();
@@ -226,7 +234,8 @@ TEST(SubnetTest, NoCallFollowsUnregister) {
   ASSERT_TRUE(subnet.SetLink("h1", false).ok());
   EXPECT_EQ(h1.record().order, before);
   EXPECT_EQ(h1.link()->SendMad(Mad{}).code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(h1.link()->OpenRing(1, Lid(2), RingEnd()).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(h1.link()->OpenRing(1, Lid(2), RingEnd()).code(),
+            absl::StatusCode::kFailedPrecondition);
 }
 
 SubnetConfig TwoPartitions() {
@@ -257,11 +266,13 @@ TEST(SubnetTest, PKeysKeepTheirIndexWhenOthersComeAndGo) {
   ASSERT_TRUE(subnet.AddToPartition(PKey(0x8001), "h1", Membership::kFull).ok());
   EXPECT_THAT(h1.config().pkeys, ElementsAre(PKey(0xffff), PKey(0x8001), PKey(0x8002)));
   ASSERT_TRUE(subnet.AddToPartition(PKey(0x0003), "ALL", Membership::kFull).ok());
-  EXPECT_THAT(h1.config().pkeys, ElementsAre(PKey(0xffff), PKey(0x8001), PKey(0x8002), PKey(0x8003)));
+  EXPECT_THAT(h1.config().pkeys,
+              ElementsAre(PKey(0xffff), PKey(0x8001), PKey(0x8002), PKey(0x8003)));
   EXPECT_THAT(h2.config().pkeys, ElementsAre(PKey(0xffff), PKey(0x8001), PKey(0x8003)));
   ASSERT_TRUE(subnet.RemoveFromPartition(PKey(0x8003), "h2").ok()) << "out of what ALL are in";
   EXPECT_THAT(h2.config().pkeys, ElementsAre(PKey(0xffff), PKey(0x8001), PKey(0)));
-  EXPECT_EQ(subnet.AddToPartition(PKey(0x8000), "h1", Membership::kFull).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(subnet.AddToPartition(PKey(0x8000), "h1", Membership::kFull).code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 TEST(SubnetTest, APartitionEndsWithItsLastMember) {
@@ -276,7 +287,8 @@ TEST(SubnetTest, APartitionEndsWithItsLastMember) {
   ASSERT_TRUE(subnet.AddToPartition(PKey(0x8001), "ALL", Membership::kFull).ok());
   ASSERT_TRUE(subnet.AddToPartition(PKey(0xffff), "ALL", Membership::kFull).ok());
   RegisteredPort h2(&subnet, "h2");
-  EXPECT_THAT(h2.config().pkeys, ElementsAre(PKey(0xffff), PKey(0x8001))) << "the default partition has kept its place";
+  EXPECT_THAT(h2.config().pkeys, ElementsAre(PKey(0xffff), PKey(0x8001)))
+      << "the default partition has kept its place";
 }
 
 TEST(SubnetTest, AllRestoresPortsThatWereRemovedByName) {
@@ -311,22 +323,26 @@ TEST(SubnetTest, GroupsArePushedToAllPortsOfThePartition) {
   RegisteredPort late(&subnet, "late");
   EXPECT_THAT(late.record().groups[mlid], ElementsAre(h1.config().lid, h2.config().lid));
   ASSERT_TRUE(h1.Leave(1));
-  for (const RegisteredPort* port : {&h1, &h2, &h3, &late}) EXPECT_THAT(port->record().groups, IsEmpty());
+  for (const RegisteredPort* port : {&h1, &h2, &h3, &late})
+    EXPECT_THAT(port->record().groups, IsEmpty());
 }
 
 // Otherwise it could count the members and send to them.
 TEST(SubnetTest, TellsNoMembersToAPortOutsideThePartition) {
   Subnet subnet(Subnet::Options{.config = TwoPartitions()});
-  RegisteredPort h1(&subnet, "h1"), h2(&subnet, "h2"), h3(&subnet, "h3"), outsider(&subnet, "outsider");
+  RegisteredPort h1(&subnet, "h1"), h2(&subnet, "h2"), h3(&subnet, "h3"),
+      outsider(&subnet, "outsider");
   const Mlid of_8001(0xc001), of_8002(0xc002);
   ASSERT_TRUE(h1.Join(1, kFullMember, PKey(0x8001)));
   ASSERT_TRUE(h1.Join(2, kFullMember, PKey(0x8002)));
   RegisteredPort late(&subnet, "late");
   for (const RegisteredPort* port : {&h2, &h3}) {
-    EXPECT_THAT(port->record().groups[of_8001], ElementsAre(h1.config().lid)) << "also a limited member";
+    EXPECT_THAT(port->record().groups[of_8001], ElementsAre(h1.config().lid))
+        << "also a limited member";
     EXPECT_THAT(port->record().groups[of_8002], IsEmpty());
   }
-  for (const RegisteredPort* port : {&outsider, &late}) EXPECT_THAT(port->record().groups, IsEmpty());
+  for (const RegisteredPort* port : {&outsider, &late})
+    EXPECT_THAT(port->record().groups, IsEmpty());
 
   ASSERT_TRUE(subnet.AddToPartition(PKey(0x8002), "h2", Membership::kFull).ok());
   EXPECT_THAT(h2.record().groups[of_8002], ElementsAre(h1.config().lid));
@@ -375,7 +391,8 @@ TEST(SubnetTest, ALinkThatGoesDownTakesGroupsAndRingsAlongAndKeepsItsLid) {
   ASSERT_TRUE(subnet.SetLink("h1", true).ok());
   EXPECT_TRUE(h1.config().active);
   EXPECT_EQ(h1.config().lid, lid);
-  EXPECT_THAT(h2.record().groups[Mlid(0xc001)], ElementsAre(h2.config().lid)) << "the host must join again";
+  EXPECT_THAT(h2.record().groups[Mlid(0xc001)], ElementsAre(h2.config().lid))
+      << "the host must join again";
   EXPECT_EQ(subnet.SetLink("absent", true).code(), absl::StatusCode::kNotFound);
 }
 
@@ -383,7 +400,8 @@ TEST(SubnetTest, ALinkThatGoesDownTakesGroupsAndRingsAlongAndKeepsItsLid) {
 TEST(SubnetTest, APortThatLosesThePKeyReceivesNoMoreOfTheGroup) {
   Subnet subnet;
   ASSERT_TRUE(subnet.RemoveFromPartition(PKey(0xffff), std::string(kAllPorts)).ok());
-  for (const char* name : {"h1", "h2"}) ASSERT_TRUE(subnet.AddToPartition(PKey(0xffff), name, Membership::kFull).ok());
+  for (const char* name : {"h1", "h2"})
+    ASSERT_TRUE(subnet.AddToPartition(PKey(0xffff), name, Membership::kFull).ok());
   RegisteredPort h1(&subnet, "h1"), h2(&subnet, "h2");
   ASSERT_TRUE(h1.Join(1));
   ASSERT_TRUE(h2.Join(1));
@@ -431,7 +449,8 @@ TEST(SubnetTest, RingsCloseFromEitherEndAndWithTheirPort) {
   RegisteredPort h1(&subnet, "h1"), stranger(&subnet, "stranger");
   auto h2 = std::make_unique<RegisteredPort>(&subnet, "h2");
   const Lid lid = h2->config().lid;
-  const uint64_t by_source = h1.OpenRing(1, lid), by_destination = h1.OpenRing(2, lid), by_death = h1.OpenRing(3, lid);
+  const uint64_t by_source = h1.OpenRing(1, lid), by_destination = h1.OpenRing(2, lid),
+                 by_death = h1.OpenRing(3, lid);
   const uint64_t reverse = h2->OpenRing(4, h1.config().lid);
   EXPECT_EQ(std::set<uint64_t>({by_source, by_destination, by_death, reverse}).size(), 4u);
   EXPECT_EQ(subnet.Rings().size(), 4u);
@@ -457,10 +476,12 @@ TEST(SubnetTest, ConsumersHearOfASourcesNewIdentity) {
   EXPECT_THAT(h2.record().changed[ring].pkeys, ElementsAre(PKey(0xffff), PKey(0x8001)));
   ASSERT_TRUE(subnet.SetLid("h1", Lid(42)).ok());
   EXPECT_EQ(h1.config().lid, Lid(42));
-  EXPECT_THAT(h2.record().closed, ElementsAre(ring)) << "a sender with another LID makes another ring";
+  EXPECT_THAT(h2.record().closed, ElementsAre(ring))
+      << "a sender with another LID makes another ring";
   EXPECT_THAT(h2.record().groups[Mlid(0xc001)], ElementsAre(Lid(42)));
   EXPECT_EQ(subnet.SetLid("h1", h2.config().lid).code(), absl::StatusCode::kAlreadyExists);
-  EXPECT_EQ(subnet.SetLid("h1", ManagedSwitch::kDefaultLid).code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(subnet.SetLid("h1", ManagedSwitch::kDefaultLid).code(),
+            absl::StatusCode::kAlreadyExists);
 }
 
 FaultRule Loss(uint32_t ppm) { return FaultRule{.loss_ppm = ppm}; }
@@ -510,16 +531,23 @@ TEST(SubnetTest, FaultsAreChecked) {
       {"certain loss", {"*", "h1", Loss(1'000'000)}, absl::StatusCode::kOk},
       {"more than certain", {"*", "h1", Loss(1'000'001)}, absl::StatusCode::kInvalidArgument},
       {"the longest delay", {"*", "h1", {.delay = FaultRule::kMaxDelay}}, absl::StatusCode::kOk},
-      {"a longer one", {"*", "h1", {.delay = absl::Seconds(2)}}, absl::StatusCode::kInvalidArgument},
-      {"back in time", {"*", "h1", {.delay = absl::Seconds(-1)}}, absl::StatusCode::kInvalidArgument},
+      {"a longer one",
+       {"*", "h1", {.delay = absl::Seconds(2)}},
+       absl::StatusCode::kInvalidArgument},
+      {"back in time",
+       {"*", "h1", {.delay = absl::Seconds(-1)}},
+       absl::StatusCode::kInvalidArgument},
       {"no name", {"", "h1", Loss(1)}, absl::StatusCode::kInvalidArgument},
       {"no port's name", {"*", "ALL", Loss(1)}, absl::StatusCode::kInvalidArgument},
   };
   Subnet subnet;
-  for (const Row& row : kRows) EXPECT_EQ(subnet.SetFault(row.fault).code(), row.code) << row.description;
+  for (const Row& row : kRows)
+    EXPECT_EQ(subnet.SetFault(row.fault).code(), row.code) << row.description;
   subnet.ClearFaults();
-  for (size_t i = 0; i < kMaxFaultRules; ++i) ASSERT_TRUE(subnet.SetFault({absl::StrCat("p", i), "*", Loss(1)}).ok());
-  EXPECT_EQ(subnet.SetFault({"one-more", "*", Loss(1)}).code(), absl::StatusCode::kResourceExhausted);
+  for (size_t i = 0; i < kMaxFaultRules; ++i)
+    ASSERT_TRUE(subnet.SetFault({absl::StrCat("p", i), "*", Loss(1)}).ok());
+  EXPECT_EQ(subnet.SetFault({"one-more", "*", Loss(1)}).code(),
+            absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(subnet.SetFault({"p0", "*", Loss(2)}).ok()) << "in place of another";
 }
 
@@ -555,7 +583,8 @@ TEST(SubnetTest, AnOperatorSeesPortsGroupsAndRings) {
   EXPECT_EQ(subnet.mad_counters().sa.requests, 1u);
 }
 
-// Ports register, send and unregister from several threads. Each sees its events in order, and none after its end.
+// Ports register, send and unregister from several threads. Each sees its events in order, and none
+// after its end.
 TEST(SubnetTest, ThreadsDoNotDisturbOneAnother) {
   Subnet subnet;
   std::vector<std::thread> threads;
@@ -569,7 +598,8 @@ TEST(SubnetTest, ThreadsDoNotDisturbOneAnother) {
         port.link()->Unregister();
         ASSERT_THAT(port.record().order, StartsWith("P"));
         const size_t said = port.record().order.size();
-        ASSERT_TRUE(subnet.SetFault({"*", "*", FaultRule{.loss_ppm = static_cast<uint32_t>(i)}}).ok());
+        ASSERT_TRUE(
+            subnet.SetFault({"*", "*", FaultRule{.loss_ppm = static_cast<uint32_t>(i)}}).ok());
         ASSERT_EQ(port.record().order.size(), said);
       }
     });

@@ -1,0 +1,130 @@
+#include "control/operator/agent_commands.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "control/operator/fdb_commands.h"
+#include "control/operator/neighbor_commands.h"
+#include "control/operator/peer_commands.h"
+#include "control/operator/port_commands.h"
+#include "control/operator/trace_commands.h"
+#include "control/operator/ves_commands.h"
+#include "control/operator/ves_metrics.h"
+#include "control/operator/vport_commands.h"
+#include "vswitch/workers.h"
+
+namespace eoib {
+namespace {
+
+// Empty if a program runs the forwarders.
+Json WorkersJson(const Agent& agent) {
+  Json workers = Json::array();
+  for (size_t worker = 0; worker < agent.workers(); ++worker) {
+    const std::string name = Workers::NameOf(worker);
+    size_t queues = 0, vports = 0;
+    uint64_t frames = 0;
+    for (const std::unique_ptr<Ves>& ves : agent.veses()) {
+      if (ves->queues() <= worker) continue;
+      ++queues;
+      frames += ves->forwarder(worker)->counters().frames_in.value();
+      vports += std::count_if(ves->vports().begin(), ves->vports().end(), [&](const VPort& vport) {
+        return Workers::ReaderOf(vport.index, ves->queues()) == worker;
+      });
+    }
+    workers.push_back(
+        {{"name", name}, {"queue_pairs", queues}, {"vports", vports}, {"frames", frames}});
+  }
+  return workers;
+}
+
+// A line for each of several workers.
+std::string WorkersText(const Json& shown) {
+  std::string text;
+  if (!HasValue(shown, "workers") || shown["workers"].size() == 1) return text;
+  for (const Json& worker : shown["workers"]) {
+    absl::StrAppend(&text, "worker ", TextOf(worker, "name"), ": polls ",
+                    TextOf(worker, "queue_pairs"), " queue pairs, reads ", TextOf(worker, "vports"),
+                    " vPorts, ", TextOf(worker, "frames"), " frames in\n");
+  }
+  return text;
+}
+
+Answer Show(const Agent& agent) {
+  Json json = PortJson(*agent.fabric());
+  if (Json workers = WorkersJson(agent); !workers.empty()) json["workers"] = std::move(workers);
+  json["veses"] = Json::array();
+  for (const std::unique_ptr<Ves>& ves : agent.veses()) json["veses"].push_back(VesJson(*ves));
+  return Answer(json, [](const Json& shown) {
+    std::string text = absl::StrCat(PortText(shown), WorkersText(shown));
+    for (const Json& ves : shown["veses"]) text += VesText(ves);
+    return text;
+  });
+}
+
+absl::StatusOr<std::vector<Ves*>> FindVeses(const Agent& agent, const std::string& name) {
+  std::vector<Ves*> found;
+  std::vector<std::string> names;
+  for (const std::unique_ptr<Ves>& ves : agent.veses()) {
+    names.push_back(ves->config().name);
+    if (name.empty() || name == ves->config().name) found.push_back(ves.get());
+  }
+  if (!found.empty()) return found;
+  return absl::NotFoundError(
+      absl::StrCat("no VES \"", name, "\"; there is: ", absl::StrJoin(names, ", ")));
+}
+
+absl::StatusOr<CaptureFilter::VPort> FindCaptureFilter(const Agent& agent,
+                                                       const std::string& name) {
+  std::vector<std::string> names;
+  for (const std::unique_ptr<Ves>& ves : agent.veses()) {
+    for (const VPort& vport : ves->vports()) {
+      if (vport.config.name == name) return CaptureFilterOf(*ves, vport);
+      names.push_back(vport.config.name);
+    }
+  }
+  return absl::NotFoundError(
+      absl::StrCat("no vPort \"", name, "\"; there is: ", absl::StrJoin(names, ", ")));
+}
+
+void Collect(const Agent& agent, MetricSet* metrics) {
+  const Hca& hca = *agent.fabric()->resources().hca;
+  metrics->Info(
+      "agent", "the agent's id in the vPort protocol, its host and its HCA port",
+      {{"id", agent.identity().id.ToString()}, {"host", agent.host()}, {"hca", hca.name()}});
+  CollectHca(hca, metrics);
+  for (const Json& worker : WorkersJson(agent)) {
+    metrics->Counter("worker_frames",
+                     "frames that a thread has handled, from interfaces, fabric and control",
+                     {{"worker", TextOf(worker, "name")}}, worker["frames"].get<uint64_t>());
+  }
+  for (const std::unique_ptr<Ves>& ves : agent.veses()) CollectVes(*ves, metrics);
+}
+
+}  // namespace
+
+void RegisterAgentCommands(Agent* agent, CommandRegistry* registry) {
+  registry->RegisterText("show", "the HCA port, VESes and vPorts",
+                         [agent] { return Show(*agent); });
+  const VesFinder finder = [agent](const std::string& name) { return FindVeses(*agent, name); };
+  RegisterVesCommands(finder, registry);
+  RegisterVPortCommands(finder, registry);
+  RegisterPeerCommands(finder, registry);
+  RegisterNeighborCommands(finder, registry);
+  RegisterFdbCommands(finder, registry);
+  RegisterTraceCommand(finder, registry);
+  RegisterPortCommands(
+      agent->fabric(), [agent](const std::string& name) { return FindCaptureFilter(*agent, name); },
+      registry);
+  registry->MarkReadOnly({"show"});
+}
+
+void RegisterAgentMetrics(const Agent* agent, MetricRegistry* registry) {
+  registry->Register([agent](MetricSet* metrics) { Collect(*agent, metrics); });
+}
+
+}  // namespace eoib

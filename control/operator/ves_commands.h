@@ -1,0 +1,37 @@
+// The operator's view of the VESes of an agent: the commands ves/list, ves/show, stats, drops and
+// groups, and the VES in show. vport_commands.h has the view of vPorts, peer_commands.h that of
+// other agents.
+#ifndef EOIB_CONTROL_OPERATOR_VES_COMMANDS_H_
+#define EOIB_CONTROL_OPERATOR_VES_COMMANDS_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "control/ves/ves.h"
+#include "vswitch/base/daemon/command_registry.h"
+#include "vswitch/fabric/capture_filter.h"
+
+namespace eoib {
+
+// Finds VESes by name. An empty name finds all; the error for an unknown name lists them.
+using VesFinder = std::function<absl::StatusOr<std::vector<Ves*>>(const std::string& name)>;
+
+// The handler of a command [VES]: {"veses": [...]} with the JSON of that VES, or of all, and its
+// text, one VES after another.
+CommandRegistry::Handler ForVeses(const VesFinder& finder, std::function<Json(const Ves&)> json,
+                                  std::function<std::string(const Json& ves)> text);
+
+void RegisterVesCommands(const VesFinder& finder, CommandRegistry* registry);
+
+// The frames of a vPort of `ves`, for a capture. Its MACs are those that are behind it now.
+CaptureFilter::VPort CaptureFilterOf(const Ves& ves, const VPort& vport);
+
+// The VES, its flood group and its vPorts; and the text of such an object.
+Json VesJson(const Ves& ves);
+std::string VesText(const Json& ves);
+
+}  // namespace eoib
+
+#endif  // EOIB_CONTROL_OPERATOR_VES_COMMANDS_H_

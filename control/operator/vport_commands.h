@@ -1,0 +1,38 @@
+// The operator's view of vPorts: the commands vport/list (of all agents) and vport/show (of this
+// host), and the vPorts in show.
+#ifndef EOIB_CONTROL_OPERATOR_VPORT_COMMANDS_H_
+#define EOIB_CONTROL_OPERATOR_VPORT_COMMANDS_H_
+
+#include <string>
+#include <vector>
+
+#include "control/operator/ves_commands.h"
+#include "control/ves/ves.h"
+#include "control/vport/vport.h"
+#include "vswitch/base/daemon/command_registry.h"
+
+namespace eoib {
+
+// For each vPort of this host, the other agents that have a vPort in one of its VLANs. Refers to
+// the VES.
+class VPortPeers {
+ public:
+  explicit VPortPeers(const Ves& ves);
+  size_t CountOf(const VPort& vport) const;
+
+ private:
+  std::vector<VlanSet> vlans_;  // of each agent
+};
+
+// What show has of a vPort; and its text, a line.
+Json VPortJson(const Ves& ves, const VPort& vport, const VPortPeers& peers);
+std::string VPortText(const Json& vport);
+
+// {"received": 7, ...}
+Json VPortCounters(const Ves& ves, const VPort& vport);
+
+void RegisterVPortCommands(const VesFinder& finder, CommandRegistry* registry);
+
+}  // namespace eoib
+
+#endif  // EOIB_CONTROL_OPERATOR_VPORT_COMMANDS_H_
