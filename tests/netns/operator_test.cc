@@ -364,11 +364,13 @@ TEST_F(ClonedDiskTest, BecomesAnotherHostByItsMachineId) {
 TEST_F(ClonedDiskTest, WithTheSameMachineIdIsReported) {
   Clone("0123456789abcdef0123456789abcdef", "0123456789abcdef0123456789abcdef");
   EXPECT_EQ(host(1)->Mac("v1"), host(2)->Mac("v1"));
-  EXPECT_TRUE(EventuallyTrue(kPatience, [&] { return Id(1) != Id(2); }))
-      << agent(1).Log() << agent(2).Log();
-  EXPECT_THAT(agent(1).Log() + agent(2).Log(),
-              AllOf(HasSubstr("from now on, and keeps its MACs; "),
-                    HasSubstr("delete agent.json and vports.json there")));
+  const auto logs = [this] { return agent(1).Log() + agent(2).Log(); };
+  // The agent writes the new id first, and then its log.
+  EXPECT_TRUE(EventuallyTrue(kPatience, [&] {
+    return absl::StrContains(logs(), "from now on, and keeps its MACs; ");
+  })) << logs();
+  EXPECT_NE(Id(1), Id(2));
+  EXPECT_THAT(logs(), HasSubstr("delete agent.json and vports.json there"));
 }
 
 TEST_F(OperatorTest, StaticMacIsNotLearnedElsewhere) {
