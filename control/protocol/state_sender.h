@@ -31,7 +31,7 @@ namespace eoib {
 class StateSender {
  public:
   // Messages a second to one port, and in a burst. A receiver admits more
-  // (vswitch/control_admission.h).
+  // (vswitch/forwarder/message_admission.h).
   static constexpr double kRate = 120, kBurst = 32;
   // Requests of one port that are being answered. The oldest gives way.
   static constexpr size_t kMostAtPort = 16;

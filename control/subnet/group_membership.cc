@@ -47,8 +47,6 @@ GroupMembership::GroupMembership(const Options& options, Hca* hca, SaClient* sa,
       clock_(clock),
       on_change_(std::move(on_change)) {}
 
-GroupMembership::~GroupMembership() { *alive_ = false; }
-
 void GroupMembership::Join() { Step(Event::kJoin); }
 
 void GroupMembership::Renew() {
@@ -75,8 +73,7 @@ void GroupMembership::Lost(absl::string_view why) {
 
 void GroupMembership::Return() { Step(Event::kReturn); }
 
-// The answers to Request and Explain make the other steps. A new attempt number makes answers that
-// are still under way stale.
+// The answers to Request and Explain make the other steps.
 void GroupMembership::Step(Event event) {
   switch (event) {
     case Event::kJoin:
@@ -90,13 +87,13 @@ void GroupMembership::Step(Event event) {
     case Event::kDue:
       return Request(/*create=*/false);
     case Event::kLost:
-      ++attempt_;
+      request_.Cancel();
       join_again_ = false;
       retry_at_ = absl::InfiniteFuture();
       if (state_ != State::kIdle && !IsLeaving()) state_ = State::kDown;
       return;
     case Event::kLeave:
-      ++attempt_;
+      request_.Cancel();
       join_again_ = false;
       retry_at_ = absl::InfiniteFuture();
       // The SA knows nothing of us if nothing was asked.
@@ -181,7 +178,7 @@ absl::Status GroupMembership::CheckMtu(const HcaPortInfo& port) const {
 
 void GroupMembership::Request(bool create) {
   retry_at_ = absl::InfiniteFuture();
-  const uint64_t attempt = ++attempt_;
+  request_.Cancel();
   state_ = create ? State::kCreating : State::kJoining;
   const absl::StatusOr<HcaPortInfo> port = hca_->QueryPort();
   if (!port.ok()) return Fail(port.status());
@@ -194,32 +191,29 @@ void GroupMembership::Request(bool create) {
   const uint64_t create_mask =
       IsRateCode(record.rate) ? kCreateMask : kCreateMask & ~(mcm::kRateSelector | mcm::kRate);
   sa_->Join(record, create ? create_mask : kJoinMask,
-            [this, alive = alive_, create, attempt](absl::StatusOr<McMemberRecord> answer) {
-              if (*alive) Answered(create, attempt, std::move(answer));
-            });
+            request_.Await([this, create](const absl::StatusOr<McMemberRecord>& answer) {
+              Answered(create, answer);
+            }));
 }
 
-void GroupMembership::Answered(bool create, uint64_t attempt,
-                               absl::StatusOr<McMemberRecord> answer) {
-  if (attempt != attempt_) return;
+void GroupMembership::Answered(bool create, const absl::StatusOr<McMemberRecord>& answer) {
   if (answer.ok()) return Adopt(*answer);
   if (std::exchange(join_again_, false)) return Step(Event::kJoin);
   const bool refused = !absl::IsDeadlineExceeded(answer.status());
   if (refused && !create && Creates()) return Request(/*create=*/true);
   if (!refused) return Fail(answer.status());
-  Explain(answer.status(), attempt);
+  Explain(answer.status());
 }
 
 // Reads the group's record to explain the refusal: an SA refuses a port with a smaller MTU without
 // saying so. The answer does not change the refusal.
-void GroupMembership::Explain(const absl::Status& refusal, uint64_t attempt) {
+void GroupMembership::Explain(const absl::Status& refusal) {
   McMemberRecord record;
   record.mgid = options_.mgid;
   state_ = State::kExplaining;
   sa_->QueryGroup(
       record, mcm::kMgid,
-      [this, alive = alive_, refusal, attempt](absl::StatusOr<McMemberRecord> group) {
-        if (!*alive || attempt != attempt_) return;
+      request_.Await([this, refusal](const absl::StatusOr<McMemberRecord>& group) {
         if (std::exchange(join_again_, false)) return Step(Event::kJoin);
         std::string more;
         if (group.ok()) {
@@ -229,7 +223,7 @@ void GroupMembership::Explain(const absl::Status& refusal, uint64_t attempt) {
         }
         Refused(absl::Status(refusal.code(),
                              absl::StrCat(refusal.message(), more.empty() ? "" : "; ", more)));
-      });
+      }));
 }
 
 // A refusal ends a membership only if it is repeated (kToleratedRefusals). A restarted SM has no
@@ -351,11 +345,12 @@ void GroupMembership::Leave(std::function<void()> done) {
   const absl::StatusOr<HcaPortInfo> port = hca_->QueryPort();
   if (sa_ == nullptr || !port.ok() || !is_known) return done();
   state_ = State::kLeaving;
-  sa_->Leave(BaseRecord(*port),
-             [this, alive = alive_, done = std::move(done)](absl::StatusOr<McMemberRecord>) {
-               if (*alive) Step(Event::kLeaveAnswered);
-               done();
-             });
+  sa_->Leave(BaseRecord(*port), leave_.Await(
+                                    [this, done](const absl::StatusOr<McMemberRecord>&) {
+                                      Step(Event::kLeaveAnswered);
+                                      done();
+                                    },
+                                    [done](const absl::StatusOr<McMemberRecord>&) { done(); }));
 }
 
 }  // namespace eoib

@@ -8,15 +8,13 @@
 //
 // Threads: the control thread. `on_change` runs inside of its functions.
 //
-// Invariants: an answer to a join counts if its attempt is the last one and the object lives
-// (attempt_, alive_). A membership holds one use of its address handle, and gives it back only
-// after `on_change` has told of another one or of none. The queue pair is attached to one MLID at a
-// time. After Leave nothing is joined until Return.
+// Invariants: only the answer to the last request counts (request_). A membership holds one use of
+// its address handle, and gives it back only after `on_change` has told of another one or of none.
+// The queue pair is attached to one MLID at a time. After Leave nothing is joined until Return.
 #ifndef EOIB_CONTROL_SUBNET_GROUP_MEMBERSHIP_H_
 #define EOIB_CONTROL_SUBNET_GROUP_MEMBERSHIP_H_
 
 #include <functional>
-#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
@@ -26,6 +24,7 @@
 #include "control/config/config.h"
 #include "vswitch/base/backoff.h"
 #include "vswitch/base/clock.h"
+#include "vswitch/base/request_handle.h"
 #include "vswitch/fabric/address_handles.h"
 #include "vswitch/fabric/hca.h"
 #include "vswitch/fabric/sa_client.h"
@@ -72,7 +71,6 @@ class GroupMembership {
   // with nullopt when the group is lost.
   GroupMembership(const Options& options, Hca* hca, SaClient* sa, AddressHandles* handles,
                   UdEndpoint* endpoint, const Clock* clock, OnChange on_change);
-  ~GroupMembership();
 
   // Joins, or joins again because the SM may have forgotten us. A membership that the SA confirms
   // continues without a gap.
@@ -131,8 +129,8 @@ class GroupMembership {
     return state_ == State::kLeaving || state_ == State::kReturning || state_ == State::kLeft;
   }
   void Request(bool create);
-  void Answered(bool create, uint64_t attempt, absl::StatusOr<McMemberRecord> answer);
-  void Explain(const absl::Status& refusal, uint64_t attempt);
+  void Answered(bool create, const absl::StatusOr<McMemberRecord>& answer);
+  void Explain(const absl::Status& refusal);
   void Refused(const absl::Status& why);
   absl::Status Check(const McMemberRecord& record) const;
   void Adopt(const McMemberRecord& record);
@@ -168,11 +166,10 @@ class GroupMembership {
   // While a request is pending: its refusal may predate the creation of the group, so join after
   // it.
   bool join_again_ = false;
-  bool renew_ = false;    // attach again, even if the MLID is the same
-  uint64_t attempt_ = 0;  // answers to earlier attempts are stale
+  bool renew_ = false;  // attach again, even if the MLID is the same
+  RequestHandle request_, leave_;
   Backoff backoff_{absl::Milliseconds(100), absl::Seconds(16)};
   absl::Time retry_at_ = absl::InfiniteFuture();
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
 }  // namespace eoib

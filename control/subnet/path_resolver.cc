@@ -32,7 +32,6 @@ PathResolver::PathResolver(const Source& source, AddressHandles* handles, VPortD
       log_(clock, 10, absl::Seconds(6)) {}
 
 PathResolver::~PathResolver() {
-  *alive_ = false;  // pending answers do nothing
   for (auto& [gid, path] : paths_) handles_->Put(path.ah);
 }
 
@@ -154,7 +153,8 @@ bool PathResolver::HasVPort(const Gid& gid, const Path& path) const {
 void PathResolver::Reclaim() {
   absl::erase_if(paths_, [this, since = clock_->Now() - kIdleTime](const auto& entry) {
     const Path& path = entry.second;
-    if (path.pending || path.punted_at > since || HasVPort(entry.first, path)) return false;
+    if (path.request.pending() || path.punted_at > since || HasVPort(entry.first, path))
+      return false;
     handles_->Put(path.ah);
     return true;
   });
@@ -193,32 +193,29 @@ void PathResolver::QueryForPunt(const Gid& gid) {
 void PathResolver::Query(const Gid& gid) {
   Path& path = paths_.at(gid);
   path.retry_at = path.query_at = absl::InfiniteFuture();
-  path.query_again = path.pending;
-  if (std::exchange(path.pending, true)) return;
+  path.query_again = path.request.pending();
+  if (path.query_again) return;
   path.queried_seq = ++sequence_;
   path.queried_at = clock_->Now();
   if (sa_ == nullptr) return MakeHandle(gid);
   path.answer_due = clock_->Now() + kPatience;
-  sa_->QueryPath(own_, gid, pkey_, [this, alive = alive_, gid](absl::StatusOr<PathRecord> answer) {
-    if (*alive) OnRecord(gid, answer);
-  });
+  sa_->QueryPath(own_, gid, pkey_,
+                 path.request.Await([this, gid](const absl::StatusOr<PathRecord>& answer) {
+                   OnRecord(gid, answer);
+                 }));
 }
 
 void PathResolver::MakeHandle(const Gid& gid) {
-  source_.maker->Make(
-      {gid, 0, source_.sl}, source_.attributes,
-      [this, alive = alive_, handles = handles_, gid](const absl::StatusOr<AhIndex>& ah) {
-        if (*alive) {
-          OnHandle(gid, ah);
-        } else if (ah.ok()) {
-          handles->Put(*ah);
-        }
-      });
+  source_.maker->Make({gid, 0, source_.sl}, source_.attributes,
+                      paths_.at(gid).request.Await(
+                          [this, gid](const absl::StatusOr<AhIndex>& ah) { OnHandle(gid, ah); },
+                          [handles = handles_](const absl::StatusOr<AhIndex>& ah) {
+                            if (ah.ok()) handles->Put(*ah);
+                          }));
 }
 
 void PathResolver::OnHandle(const Gid& gid, const absl::StatusOr<AhIndex>& ah) {
   Path& path = paths_.at(gid);
-  path.pending = false;
   if (ah.ok()) {
     path.backoff.Reset();
     ReplaceHandle({gid, 0, source_.sl}, *ah);
@@ -245,7 +242,6 @@ absl::Status PathResolver::CheckRecord(const PathRecord& record) {
 
 void PathResolver::OnRecord(const Gid& gid, const absl::StatusOr<PathRecord>& answer) {
   Path& path = paths_.at(gid);
-  path.pending = false;
   path.answer_due = absl::InfiniteFuture();
   path.silent = absl::IsDeadlineExceeded(answer.status());
   if (path.silent) OnSilence(gid, &path);
@@ -273,20 +269,18 @@ void PathResolver::OnRecord(const Gid& gid, const absl::StatusOr<PathRecord>& an
 void PathResolver::VerifyHeard(const Gid& gid) {
   Path& path = paths_.at(gid);
   const Lid lid = std::exchange(path.heard, Heard()).lid;
-  if (path.pending || MayHave(gid, path, lid)) return;
-  path.pending = true;
+  if (path.request.pending() || MayHave(gid, path, lid)) return;
   path.answer_due = clock_->Now() + kPatience;
   sa_->QueryPathAt(own_, gid, lid, pkey_,
-                   [this, alive = alive_, gid, lid](const absl::StatusOr<PathRecord>& answer) {
-                     if (*alive) OnVerified(gid, lid, answer.status());
-                   });
+                   path.request.Await([this, gid, lid](const absl::StatusOr<PathRecord>& answer) {
+                     OnVerified(gid, lid, answer.status());
+                   }));
 }
 
 // Only the answer that there is no such path refuses the LID: an SA that does not support the query
 // must cut off no port.
 void PathResolver::OnVerified(const Gid& gid, Lid lid, const absl::Status& status) {
   Path& path = paths_.at(gid);
-  path.pending = false;
   path.answer_due = absl::InfiniteFuture();
   path.silent = absl::IsDeadlineExceeded(status);
   if (!path.silent) {
@@ -312,7 +306,7 @@ void PathResolver::OnSilence(const Gid& gid, Path* path) {
   path->answer_due = absl::InfiniteFuture();
   const Heard heard = std::exchange(path->heard, Heard());
   if (!heard.lid.IsValid()) return;
-  path->query_again = path->pending;
+  path->query_again = path->request.pending();
   UsePath({gid, heard.lid.value(), heard.sl}, {});
   published_();
 }
@@ -320,20 +314,19 @@ void PathResolver::OnSilence(const Gid& gid, Path* path) {
 // One query for all paths. Pending single queries are repeated, since their answers may be older
 // than the event.
 void PathResolver::QueryTable() {
-  for (auto& [gid, path] : paths_) path.query_again |= path.pending;
-  query_table_again_ = table_pending_;
-  if (std::exchange(table_pending_, true)) return;
+  for (auto& [gid, path] : paths_) path.query_again |= path.request.pending();
+  query_table_again_ = table_request_.pending();
+  if (query_table_again_) return;
   table_seq_ = ++sequence_;
-  sa_->QueryPaths(own_, pkey_,
-                  [this, alive = alive_](absl::StatusOr<std::vector<PathRecord>> answer) {
-                    if (*alive) OnTable(answer);
-                  });
+  sa_->QueryPaths(
+      own_, pkey_,
+      table_request_.Await(
+          [this](const absl::StatusOr<std::vector<PathRecord>>& answer) { OnTable(answer); }));
 }
 
 // Queries the paths that the table lacks one by one, or all of them if the query for the table
 // failed.
 void PathResolver::OnTable(const absl::StatusOr<std::vector<PathRecord>>& answer) {
-  table_pending_ = false;
   if (std::exchange(query_table_again_, false)) return QueryTable();
   absl::flat_hash_set<Gid> lacking;
   for (const auto& [gid, path] : paths_) lacking.insert(gid);
@@ -345,7 +338,7 @@ void PathResolver::OnTable(const absl::StatusOr<std::vector<PathRecord>>& answer
       if (found == paths_.end() || !CheckRecord(record).ok()) continue;
       const Path& path = found->second;
       const bool overtaken = path.moved_seq > table_seq_ || path.heard.lid.IsValid();
-      const bool queried = path.pending && path.queried_seq > table_seq_;
+      const bool queried = path.request.pending() && path.queried_seq > table_seq_;
       if ((overtaken && !queried) || lacking.erase(record.dgid) == 0 || overtaken) continue;
       AdoptRecord(record);
       VerifyHeard(record.dgid);
@@ -400,7 +393,7 @@ void PathResolver::ReplaceHandle(const PathKey& key, AhIndex ah) {
 const char* PathResolver::StateOf(const Path& path) {
   if (path.out_of_service) return "out of service";
   if (!path.ah.IsNone()) return "up";
-  return path.pending ? "asked" : "no answer";
+  return path.request.pending() ? "asked" : "no answer";
 }
 
 std::vector<PathResolver::Row> PathResolver::Dump() const {

@@ -14,8 +14,8 @@
 // Threads: the control thread. Workers see its results in the VPortDirectory.
 //
 // Invariants: a path holds one use of its address handle, and gives it back only after the
-// directory has the next one, so that workers no longer pick it up. An answer counts if the object
-// lives (alive_), and if the peer was not heard elsewhere after the query (moved_seq). All that
+// directory has the next one, so that workers no longer pick it up. An answer counts if the peer
+// was not heard elsewhere after the query (moved_seq). All that
 // others can fill is bounded: paths, remembered LIDs, queries in a second.
 #ifndef EOIB_CONTROL_SUBNET_PATH_RESOLVER_H_
 #define EOIB_CONTROL_SUBNET_PATH_RESOLVER_H_
@@ -23,7 +23,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -32,6 +31,7 @@
 #include "vswitch/base/backoff.h"
 #include "vswitch/base/clock.h"
 #include "vswitch/base/daemon/log.h"
+#include "vswitch/base/request_handle.h"
 #include "vswitch/base/token_bucket.h"
 #include "vswitch/fabric/address_handles.h"
 #include "vswitch/fabric/handle_maker.h"
@@ -145,7 +145,7 @@ class PathResolver {
     PathKey key;                  // `ah` was made from it
     uint8_t rate = 0, mtu = 0;    // of the record that `ah` was made from
     AhIndex ah = AhIndex::None();
-    bool pending = false;
+    RequestHandle request;
     bool query_again = false;  // query again when the pending answer has come
     // Out of service: do not retry until trap 64 or a frame from there.
     bool out_of_service = false;
@@ -206,13 +206,12 @@ class PathResolver {
   PKey pkey_;
   const std::function<void()> published_;
   absl::flat_hash_map<Gid, Path> paths_;
-  bool table_pending_ = false;
+  RequestHandle table_request_;
   bool query_table_again_ = false;
   uint64_t sequence_ = 0;  // orders queries and moves, without a clock
   uint64_t table_seq_ = 0;
   LogLimiter log_;
   Counters counters_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
 }  // namespace eoib

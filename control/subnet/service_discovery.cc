@@ -50,12 +50,10 @@ ServiceDiscovery::ServiceDiscovery(const Options& options, SaClient* sa, const C
       random_(std::move(random)),
       protocol_(std::move(protocol)) {}
 
-ServiceDiscovery::~ServiceDiscovery() { *alive_ = false; }
-
 void ServiceDiscovery::SetAddress(const absl::optional<PeerAddress>& own) {
   if (own == own_) return;
   own_ = own;
-  ++attempt_;
+  registration_.Cancel();
   if (!own_) {
     register_at_ = query_at_ = absl::InfiniteFuture();
     return;
@@ -79,15 +77,14 @@ void ServiceDiscovery::Refresh() {
 void ServiceDiscovery::Register() {
   register_at_ = absl::InfiniteFuture();
   record_ = ServiceRecordOf(options_.pkey, options_.agent, *own_, kLease);
-  sa_->RegisterService(
-      *record_, [this, alive = alive_, attempt = ++attempt_](absl::StatusOr<ServiceRecord> answer) {
-        if (*alive) Registered(attempt, answer.status());
-      });
+  sa_->RegisterService(*record_,
+                       registration_.Await([this](const absl::StatusOr<ServiceRecord>& answer) {
+                         Registered(answer.status());
+                       }));
 }
 
 // Without a registration the table is read, too: then we find the others, and tell them of us.
-void ServiceDiscovery::Registered(uint64_t attempt, const absl::Status& status) {
-  if (attempt != attempt_) return;
+void ServiceDiscovery::Registered(const absl::Status& status) {
   const absl::Time now = clock_->Now();
   if (query_pauses_.pauses() == 0) query_at_ = now;
   if (status.ok()) {
@@ -103,17 +100,15 @@ void ServiceDiscovery::Registered(uint64_t attempt, const absl::Status& status) 
 void ServiceDiscovery::Query() {
   const absl::Duration half = query_pauses_.Pause() / 2;
   query_at_ = clock_->Now() + half + half * (static_cast<double>(random_() % 2048) / 1024);
-  if (std::exchange(query_pending_, true)) return;
-  sa_->QueryServices(
-      ServiceIdOf(options_.pkey),
-      [this, alive = alive_](const absl::StatusOr<std::vector<ServiceRecord>>& table) {
-        if (*alive) TakeTable(table);
-      });
+  if (query_.pending()) return;
+  sa_->QueryServices(ServiceIdOf(options_.pkey),
+                     query_.Await([this](const absl::StatusOr<std::vector<ServiceRecord>>& table) {
+                       TakeTable(table);
+                     }));
 }
 
 // Keeps the agents of a table that could not be read again: they may still be there.
 void ServiceDiscovery::TakeTable(const absl::StatusOr<std::vector<ServiceRecord>>& table) {
-  query_pending_ = false;
   if (!table.ok() && !absl::IsNotFound(table.status()))
     return Fail(table.status(), &query_trouble_);
   query_trouble_.clear();
@@ -160,7 +155,7 @@ void ServiceDiscovery::Fail(const absl::Status& status, std::string* trouble) {
 
 void ServiceDiscovery::Leave(std::function<void()> done) {
   own_.reset();
-  ++attempt_;
+  registration_.Cancel();
   register_at_ = query_at_ = absl::InfiniteFuture();
   if (!record_) return done();
   sa_->UnregisterService(*record_,

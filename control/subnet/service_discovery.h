@@ -12,7 +12,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -25,6 +24,7 @@
 #include "vswitch/base/agent_id.h"
 #include "vswitch/base/backoff.h"
 #include "vswitch/base/clock.h"
+#include "vswitch/base/request_handle.h"
 #include "vswitch/fabric/sa_client.h"
 #include "vswitch/wire/ib/service_record.h"
 
@@ -69,7 +69,6 @@ class ServiceDiscovery {
   // `random` gives 64 random bits. The pointers outlive the object.
   ServiceDiscovery(const Options& options, SaClient* sa, const Clock* clock,
                    std::function<uint64_t()> random, Protocol protocol);
-  ~ServiceDiscovery();
   ServiceDiscovery(const ServiceDiscovery&) = delete;
   ServiceDiscovery& operator=(const ServiceDiscovery&) = delete;
 
@@ -99,7 +98,7 @@ class ServiceDiscovery {
   };
 
   void Register();
-  void Registered(uint64_t attempt, const absl::Status& status);
+  void Registered(const absl::Status& status);
   void Query();
   void TakeTable(const absl::StatusOr<std::vector<ServiceRecord>>& table);
   void Ask();
@@ -112,16 +111,15 @@ class ServiceDiscovery {
   const Protocol protocol_;
   absl::optional<PeerAddress> own_;
   absl::optional<ServiceRecord> record_;  // the SA may have it
-  uint64_t attempt_ = 0;                  // answers to earlier registrations are stale
+  RequestHandle registration_;
   Backoff register_backoff_{absl::Milliseconds(500), absl::Seconds(16)};
   absl::Time register_at_ = absl::InfiniteFuture();
-  bool query_pending_ = false;
+  RequestHandle query_;
   Backoff query_pauses_{kFirstQuery, kLastQuery};
   absl::Time query_at_ = absl::InfiniteFuture();
   absl::flat_hash_map<PeerAddress, Listed> listed_;
   absl::Time may_ask_at_ = absl::InfinitePast();
   std::string register_trouble_, query_trouble_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
 }  // namespace eoib

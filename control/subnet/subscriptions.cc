@@ -7,8 +7,6 @@ namespace eoib {
 
 Subscriptions::Subscriptions(SaClient* sa, const Clock* clock) : sa_(sa), clock_(clock) {}
 
-Subscriptions::~Subscriptions() { *alive_ = false; }
-
 void Subscriptions::Renew() {
   backoff_.Reset();
   retry_at_ = clock_->Now();
@@ -18,26 +16,24 @@ void Subscriptions::Renew() {
 void Subscriptions::Run() {
   if (clock_->Now() < retry_at_) return;
   retry_at_ = absl::InfiniteFuture();
-  const uint64_t round = ++round_;  // late answers to the previous round are ignored
   subscribed_ = answered_ = 0;
   // Without the registration for reports, notices would go to the other program: do not subscribe.
   if (!sa_->ReceivesReports()) {
     const absl::Status taken = absl::UnavailableError("another program takes this port's reports");
-    for (size_t i = 0; i < kTraps.size(); ++i) Answered(round, taken);
+    for (size_t i = 0; i < kTraps.size(); ++i) Answered(taken);
     return;
   }
   may_be_subscribed_ = true;
-  for (SmTrap trap : kTraps) {
-    sa_->Subscribe(trap, [this, alive = alive_, round](absl::StatusOr<InformInfo> answer) {
-      if (*alive) Answered(round, answer.status());
-    });
+  for (size_t i = 0; i < kTraps.size(); ++i) {
+    sa_->Subscribe(kTraps[i], requests_[i].Await([this](const absl::StatusOr<InformInfo>& answer) {
+      Answered(answer.status());
+    }));
   }
 }
 
 // Called once for each trap. Waits for all answers of a round before a retry, so that there is one
 // retry and one log line.
-void Subscriptions::Answered(uint64_t round, const absl::Status& status) {
-  if (round != round_) return;
+void Subscriptions::Answered(const absl::Status& status) {
   ++answered_;
   subscribed_ += status.ok();
   if (!status.ok() && trouble_.empty()) {
@@ -50,7 +46,7 @@ void Subscriptions::Answered(uint64_t round, const absl::Status& status) {
 }
 
 void Subscriptions::End(std::function<void()> done) {
-  ++round_;
+  for (RequestHandle& request : requests_) request.Cancel();
   retry_at_ = absl::InfiniteFuture();
   subscribed_ = 0;
   if (!may_be_subscribed_) return done();

@@ -13,13 +13,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "vswitch/base/backoff.h"
 #include "vswitch/base/clock.h"
+#include "vswitch/base/request_handle.h"
 #include "vswitch/fabric/sa_client.h"
 
 namespace eoib {
@@ -31,7 +31,6 @@ class Subscriptions {
 
   // Both outlive the object.
   Subscriptions(SaClient* sa, const Clock* clock);
-  ~Subscriptions();
   Subscriptions(const Subscriptions&) = delete;
   Subscriptions& operator=(const Subscriptions&) = delete;
 
@@ -49,18 +48,18 @@ class Subscriptions {
   std::string Show() const;
 
  private:
-  void Answered(uint64_t round, const absl::Status& status);
+  void Answered(const absl::Status& status);
 
   SaClient* const sa_;
   const Clock* const clock_;
   bool may_be_subscribed_ = false;  // the SA may count us as subscribed
-  uint64_t round_ = 0;              // answers to earlier rounds are stale
-  size_t subscribed_ = 0;           // in this round
+  // The last round.
+  std::array<RequestHandle, kTraps.size()> requests_;
+  size_t subscribed_ = 0;
   size_t answered_ = 0;
   std::string trouble_;  // why the subscription is not complete; empty: it is, or no answer yet
   Backoff backoff_{absl::Seconds(1), absl::Minutes(1)};
   absl::Time retry_at_ = absl::InfiniteFuture();
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
 }  // namespace eoib

@@ -38,7 +38,7 @@ LinkGroups::LinkGroups(const Options& options, const Context& context)
       look_log_(context.resources.clock, 1, absl::Minutes(1)) {}
 
 void LinkGroups::Clear() {
-  *alive_ = false;
+  look_.Cancel();
   groups_.clear();
 }
 
@@ -50,7 +50,7 @@ void LinkGroups::ForEach(absl::FunctionRef<void(GroupMembership*)> visit) {
 
 void LinkGroups::OnNotice(SmTrap trap, const Mgid& mgid) {
   const auto group = groups_.find(mgid);
-  if (group == groups_.end() || group->second.leaving) {
+  if (group == groups_.end() || group->second.leaving.pending()) {
     if (trap == SmTrap::kGroupCreated && IsOverheard(mgid)) Join(mgid, kNonMember);
   } else if (trap == SmTrap::kGroupCreated) {
     group->second.membership->OnCreated();
@@ -135,7 +135,7 @@ void LinkGroups::EvictGroup(const Mgid& mgid, const Group& group) {
 // A group that does not exist stays only while the channel sends to it and no group to listen to
 // waits for room.
 bool LinkGroups::CanEvict(const Group& group) const {
-  if (group.join_state == kFullMember || group.leaving || !group.membership->refused())
+  if (group.join_state == kFullMember || group.leaving.pending() || !group.membership->refused())
     return false;
   return !group.told || !waiting_for_room_.empty();
 }
@@ -147,16 +147,13 @@ void LinkGroups::ChangeMembership(Mgid mgid, uint8_t join_state) {
   Group& group = groups_[mgid];
   group.join_state = join_state;
   if (group.membership == nullptr) return OnLeft(mgid);
-  if (std::exchange(group.leaving, true)) return;
-  group.membership->Leave([this, alive = alive_, mgid] {
-    if (*alive) OnLeft(mgid);
-  });
+  if (group.leaving.pending()) return;
+  group.membership->Leave(group.leaving.Await([this, mgid] { OnLeft(mgid); }));
 }
 
 void LinkGroups::OnLeft(const Mgid& mgid) {
   const auto found = groups_.find(mgid);
   Group& group = found->second;
-  group.leaving = false;
   if (group.join_state == kNoMember) {
     groups_.erase(found);
     if (!waiting_for_room_.empty())
@@ -248,9 +245,9 @@ void LinkGroups::LookForGroups() {
   record.pkey = context_.queue_pair->pkey().Full();
   context_.resources.sa->QueryGroups(
       record, mcm::kPKey,
-      [this, alive = alive_](const absl::StatusOr<std::vector<McMemberRecord>>& answer) {
-        if (*alive) FoundGroups(answer);
-      });
+      look_.Await([this](const absl::StatusOr<std::vector<McMemberRecord>>& answer) {
+        FoundGroups(answer);
+      }));
 }
 
 void LinkGroups::FoundGroups(const absl::StatusOr<std::vector<McMemberRecord>>& found) {

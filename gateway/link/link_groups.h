@@ -10,7 +10,7 @@
 // Threads: the control thread; its Link owns it.
 //
 // Invariants: a membership ends by the SA's answer to the Delete, and only then may the group be
-// joined again or its entry go (leaving). An answer after Clear has no effect (alive_). The channel
+// joined again or its entry go (leaving). The channel
 // gets the address handles of groups that it sends to (told), while the link is up. Senders to new
 // groups cannot fill the quarter that is reserved for listening.
 #ifndef EOIB_GATEWAY_LINK_LINK_GROUPS_H_
@@ -33,6 +33,7 @@
 #include "gateway/link/link_queues.h"
 #include "vswitch/base/daemon/answer.h"
 #include "vswitch/base/daemon/log.h"
+#include "vswitch/base/request_handle.h"
 #include "vswitch/wire/ipoib_group.h"
 
 namespace eoib::ipoib {
@@ -87,7 +88,7 @@ class LinkGroups {
     std::unique_ptr<GroupMembership> membership;
     uint8_t join_state = kNoMember;  // the wanted one
     bool told = false;               // the channel sends to the group and gets its events
-    bool leaving = false;            // the SA has not yet answered our Delete
+    RequestHandle leaving;           // pending: the SA has not yet answered our Delete
   };
 
   void Join(const Mgid& mgid, uint8_t join_state);
@@ -119,7 +120,7 @@ class LinkGroups {
   LogLimiter room_log_, look_log_;
   // With all_groups or local_groups: the next query for groups.
   absl::Time next_look_ = absl::InfiniteFuture();
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  RequestHandle look_;
 };
 
 std::string GroupsText(const Json& groups);

@@ -107,7 +107,6 @@ Gateway::Gateway(const GatewayConfig& config, const Context& context)
 }
 
 Gateway::~Gateway() {
-  *alive_ = false;
   context_.registry->Remove(this);
   context_.loop->Cancel(timer_);
   if (link_ == nullptr) return;
@@ -194,9 +193,9 @@ absl::StatusOr<std::unique_ptr<GatewayPort>> Gateway::MakePort(int mtu) {
                             "; hosts are learned again"));
   }
   // The worker calls this, so it only posts to the control thread.
-  port_->OnChange([this, alive = alive_, loop = context_.loop] {
-    loop->Post([this, alive] {
-      if (*alive) SaveSoon();
+  port_->OnChange([weak = weak_from_this(), loop = context_.loop] {
+    loop->Post([weak] {
+      if (const std::shared_ptr<Gateway> gateway = weak.lock()) gateway->SaveSoon();
     });
   });
   timer_ = context_.loop->AddDeadline([this] { return save_at_; }, [this] { FetchTables(); });
@@ -211,11 +210,11 @@ void Gateway::SaveSoon() { save_at_ = std::max(context_.clock->Now(), saved_at_ 
 void Gateway::FetchTables() {
   save_at_ = context_.clock->Now() + kAgesInterval;
   saved_at_ = context_.clock->Now();
-  port_->Post([this, alive = alive_, port = port_,
+  port_->Post([weak = weak_from_this(), port = port_,
                loop = context_.loop](const GatewayPort::TaskContext& context) {
     port->Saved();
-    loop->Post([this, alive, tables = context.translator->Save()] {
-      if (*alive) Save(tables);
+    loop->Post([weak, tables = context.translator->Save()] {
+      if (const std::shared_ptr<Gateway> gateway = weak.lock()) gateway->Save(tables);
     });
   });
 }

@@ -48,7 +48,7 @@ class Gateways {
   std::vector<Gateway*> all_;
 };
 
-class Gateway final : public VPortInterface {
+class Gateway final : public VPortInterface, public std::enable_shared_from_this<Gateway> {
  public:
   // Outlives the gateway.
   struct Context {
@@ -119,8 +119,6 @@ class Gateway final : public VPortInterface {
   absl::Duration save_interval_;
   absl::Time save_at_ = absl::InfiniteFuture();
   EventLoop::TimerId timer_ = 0;
-  // False after destruction; tasks that wait in the event loop check it.
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
 }  // namespace eoib::gateway

@@ -48,6 +48,13 @@ class Member {
     message.addresses = {{peer_.address(), false}};
     return message;
   }
+  // A change of the last version, which takes something back.
+  VPortMessage NextWithdrawal() {
+    ++version_;
+    VPortMessage message = Header(Kind::kWithdraw);
+    message.base = version_ - 1;
+    return message;
+  }
   void Send(const VPortMessage& message) {
     std::vector<uint8_t> frame(kEthernetHeaderSize);
     WriteEthernetHeader(MacAddr::FromUint64(0x0300'0000'88b5),
@@ -98,8 +105,8 @@ FdbKey MacOf(uint64_t number) {
   return FdbKey(Vid(0), MacAddr::FromUint64(0x02'77'00'00'00'00 + number));
 }
 
-// Sends until it is destroyed. Each round has a state with other MACs than before, questions about
-// MACs, denials, and a request for the full state.
+// Sends until it is destroyed. Each round has a state with other MACs than before, withdrawn
+// vPorts, questions about MACs, denials, and a request for the full state.
 class Flood {
  public:
   explicit Flood(Member* member) : member_(member), thread_([this] { Run(); }) {}
@@ -109,10 +116,11 @@ class Flood {
   }
 
  private:
-  // 20 messages, over 50 times as many as are admitted.
+  // 25 messages, over 50 times as many as are admitted.
   static constexpr int kRoundsInAMillisecond = 5;
   // In a message of the longest size.
   static constexpr uint64_t kMacs = 110, kKeys = 240;
+  static constexpr uint16_t kVPorts = 960;
 
   void Run() {
     while (!ends_) {
@@ -125,6 +133,9 @@ class Flood {
     VPortMessage state = member_->NextState();
     for (uint64_t i = 0; i < kMacs; ++i) state.macs.push_back({MacOf(next_ + i), 1, 1, false});
     member_->Send(state);
+    VPortMessage withdrawal = member_->NextWithdrawal();
+    for (uint16_t id = 1; id <= kVPorts; ++id) withdrawal.gone_vports.push_back(id);
+    member_->Send(withdrawal);
     VPortMessage request = member_->Header(Kind::kRequest), denial = member_->Header(Kind::kReply);
     for (uint64_t i = 0; i < kKeys; ++i) request.wanted_macs.push_back(MacOf(i));
     for (uint64_t i = 0; i < kKeys; ++i) denial.gone_macs.push_back(MacOf(next_ + i));
