@@ -41,10 +41,9 @@ Channel::Channel(const Context& context)
 Channel::~Channel() {
   context_.pool->Free(draft_);  // freeing none does nothing
   for (size_t i = 0; i < posting_; ++i) context_.pool->Free(posts_[i].buffer);
-  for (const HeldForGroup& held : held_for_groups_) context_.pool->Free(held.request.buffer);
-  held_.TakeIf([this](const HeldFrames::Held& held) {
-    return context_.pool->Free(held.request.buffer), true;
-  });
+  const auto free = [this](BufferId buffer) { context_.pool->Free(buffer); };
+  held_.DropExpired(absl::InfiniteFuture(), free);
+  held_for_groups_.DropExpired(absl::InfiniteFuture(), free);
 }
 
 // Address handles and source LIDs of the former queue pair may be void, so they are forgotten.
@@ -141,7 +140,7 @@ void Channel::TakeEvents() {
     if (event.kind == LinkEvent::Kind::kGroup) TakeGroup(event);
     if (event.kind == LinkEvent::Kind::kNoRoom) {
       groups_.erase(event.mgid);
-      for (const HeldForGroup& held : TakeHeldFor(event.mgid))
+      for (const auto& held : TakeHeldFor(event.mgid))
         Drop(DropReason::kTooManyGroups, held.request.buffer);
     }
     if (event.kind == LinkEvent::Kind::kLids) peers_.ForgetSources();
@@ -164,15 +163,16 @@ void Channel::TakeGroup(const LinkEvent& event) {
   group.ah = event.ah;
   group.lookup = event.ah.IsNone() ? Group::Lookup::kAbsent : Group::Lookup::kExists;
   group.used = context_.clock->Now();
-  for (const HeldForGroup& held : TakeHeldFor(event.mgid))
-    SendToMgid(held.mgid, held.beyond_link, held.request);
+  for (const auto& held : TakeHeldFor(event.mgid))
+    SendToMgid(held.key.mgid, held.key.beyond_link, held.request);
 }
 
-std::vector<Channel::HeldForGroup> Channel::TakeHeldFor(const Mgid& mgid) {
-  std::vector<HeldForGroup> waited;
-  for (HeldForGroup& held : std::exchange(held_for_groups_, {})) {
-    (held.mgid == mgid ? waited : held_for_groups_).push_back(held);
-  }
+std::vector<Channel::HeldForGroups::Frame> Channel::TakeHeldFor(const Mgid& mgid) {
+  std::vector<HeldForGroups::Frame> waited;
+  held_for_groups_.TakeIf([&](const HeldForGroups::Frame& held) {
+    if (held.key.mgid == mgid) waited.push_back(held);
+    return held.key.mgid == mgid;
+  });
   return waited;
 }
 
@@ -247,8 +247,8 @@ void Channel::Hold(VPortId vport, const SendRequest& request) {
 }
 
 void Channel::RetryHeld() {
-  held_.TakeIf([this](HeldFrames::Held& held) {
-    const Route route = context_.directory->Get(held.vport);
+  held_.TakeIf([this](HeldFrames::Frame& held) {
+    const Route route = context_.directory->Get(held.key);
     if (route.ah.IsNone()) return false;
     held.request.ah = route.ah;
     held.request.qpn = route.qpn;
@@ -315,9 +315,8 @@ void Channel::SendToRouters(const Mgid& absent, const SendRequest& request) {
 void Channel::HoldForGroup(const Mgid& mgid, bool beyond_link, const SendRequest& request) {
   counters_.held.Add();
   ExpireSoon(kHold);
-  if (held_for_groups_.size() == kHeldForGroups)
-    return Drop(DropReason::kGroupUnresolved, request.buffer);
-  held_for_groups_.push_back({mgid, beyond_link, request, context_.clock->Now() + kHold});
+  if (!held_for_groups_.Add({{mgid, beyond_link}, request, context_.clock->Now() + kHold}))
+    Drop(DropReason::kGroupUnresolved, request.buffer);
 }
 
 void Channel::Listen(const IpoibGroup& group) {
@@ -384,18 +383,9 @@ void Channel::Expire() {
   const absl::Time now = context_.clock->Now();
   expire_at_ = absl::InfiniteFuture();
   requests_.Retry();
-  held_.TakeIf([&](const HeldFrames::Held& held) {
-    if (held.deadline > now) return false;
-    Drop(DropReason::kUnresolved, held.request.buffer);
-    return true;
-  });
-  for (const HeldForGroup& held : std::exchange(held_for_groups_, {})) {
-    if (held.deadline > now) {
-      held_for_groups_.push_back(held);
-    } else {
-      Drop(DropReason::kGroupUnresolved, held.request.buffer);
-    }
-  }
+  held_.DropExpired(now, [&](BufferId buffer) { Drop(DropReason::kUnresolved, buffer); });
+  held_for_groups_.DropExpired(
+      now, [&](BufferId buffer) { Drop(DropReason::kGroupUnresolved, buffer); });
   if (!held_.empty() || !held_for_groups_.empty() || requests_.waiting() != 0) ExpireSoon(kLook);
   if (now < next_idle_look_) return;
   ForgetIdleGroups();

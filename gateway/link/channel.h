@@ -104,12 +104,12 @@ class Channel final : public Interface {
     AhIndex ah = AhIndex::None();
     absl::Time used;
   };
-  struct HeldForGroup {
+  struct ToGroup {
     Mgid mgid;
     bool beyond_link;
-    SendRequest request;
-    absl::Time deadline;
+    bool operator==(const ToGroup&) const = default;
   };
+  using HeldForGroups = Held<ToGroup, kHeldForGroups, kHeldForGroups>;
 
   bool Receive(size_t* left);
   void Deliver(const Datagram& datagram);
@@ -117,7 +117,7 @@ class Channel final : public Interface {
   void TakeEvents();
   void TakeState(const LinkEvent& event);
   void TakeGroup(const LinkEvent& event);
-  std::vector<HeldForGroup> TakeHeldFor(const Mgid& mgid);
+  std::vector<HeldForGroups::Frame> TakeHeldFor(const Mgid& mgid);
   // A buffer with header and payload; nothing, and a drop is counted, if it cannot be sent.
   absl::optional<SendRequest> Prepare(IpoibType type, absl::Span<const uint8_t> payload);
   BufferId Allocate();
@@ -156,7 +156,7 @@ class Channel final : public Interface {
   absl::Time next_idle_look_;
   HeldFrames held_;
   absl::Time expire_at_ = absl::InfiniteFuture();  // finite while a packet or a request waits
-  std::vector<HeldForGroup> held_for_groups_;
+  HeldForGroups held_for_groups_;
   BufferId draft_ = BufferId::None();  // the buffer of Draft()
   std::array<Datagram, kBatch> batch_;
   std::array<SendRequest, kBatch> posts_;

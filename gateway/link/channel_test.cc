@@ -262,7 +262,7 @@ TEST_F(ChannelTest, AnotherGenerationOfTheDirectoryReportsNoPeerAgain) {
 
 // More than a batch of waiting packets.
 TEST_F(ChannelTest, AllThatWaitsForPathsIsSentWhenTheyAreThere) {
-  constexpr uint32_t kPeers = HeldFrames::kCapacity / HeldFrames::kPerVPort;
+  constexpr uint32_t kPeers = HeldFrames::kCapacity / HeldFrames::kPerKey;
   for (size_t i = 0; i < HeldFrames::kCapacity; ++i)
     channel_.Send(IpoibType::kIpv4, {}, AddressOf(2 + static_cast<uint32_t>(i) % kPeers));
   channel_.Flush();

@@ -614,12 +614,12 @@ TEST_F(LinkTest, PacketsThatCannotBeSentAreCounted) {
   // Packets to an unknown peer wait a second, and only a limited number of them.
   Gid absent = b_->address().gid();
   absent = Gid::FromPrefixAndGuid(absent.prefix(), Guid(absent.guid().value() + 77));
-  for (size_t i = 0; i < HeldFrames::kPerVPort + 1; ++i) a_->Say("x", {Qpn(5), absent});
+  for (size_t i = 0; i < HeldFrames::kPerKey + 1; ++i) a_->Say("x", {Qpn(5), absent});
   EXPECT_EQ(a_->dropped(DropReason::kUnresolved), 1u);
   a_->Turn();
   clock_.Advance(absl::Seconds(2));
   ASSERT_TRUE(
-      Until([this] { return a_->dropped(DropReason::kUnresolved) == HeldFrames::kPerVPort + 1; }));
+      Until([this] { return a_->dropped(DropReason::kUnresolved) == HeldFrames::kPerKey + 1; }));
 }
 
 TEST_F(LinkTest, TheLinkGoesDownAndComesBack) {

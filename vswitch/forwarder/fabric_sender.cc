@@ -23,10 +23,7 @@ absl::Span<const uint8_t> FrameOf(const SendRequest& request) {
 }  // namespace
 
 FabricSender::~FabricSender() {
-  held_.TakeIf([this](const HeldFrames::Held& held) {
-    pool_->Free(held.request.buffer);
-    return true;
-  });
+  held_.DropExpired(absl::InfiniteFuture(), [this](BufferId buffer) { pool_->Free(buffer); });
 }
 
 void FabricSender::SetEndpoint(UdEndpoint* endpoint) {
@@ -285,7 +282,7 @@ void FabricSender::DiscardUnposted(size_t first, size_t end) {
 void FabricSender::RetryHeld() {
   for (bool full = true; full;) {
     full = false;
-    held_.TakeIf([this, &full](const HeldFrames::Held& held) {
+    held_.TakeIf([this, &full](const HeldFrames::Frame& held) {
       full |= count_ + held.request.train > requests_.size();
       return !full && RetryOne(held);
     });
@@ -293,25 +290,21 @@ void FabricSender::RetryHeld() {
   }
 }
 
-bool FabricSender::RetryOne(const HeldFrames::Held& held) {
-  const Route route = RouteTo(held.vport, FrameOf(held.request));
+bool FabricSender::RetryOne(const HeldFrames::Frame& held) {
+  const Route route = RouteTo(held.key, FrameOf(held.request));
   if (route.ah.IsNone()) return false;
   pool_->MoveChain(held.request.buffer, BufferPool::State::kBatch);
   SendRequest request = held.request;
   request.ah = route.ah;
   request.qpn = route.qpn;
-  Append(request, held.vport);
+  Append(request, held.key);
   return true;
 }
 
 void FabricSender::DropExpired() {
   if (ABSL_PREDICT_TRUE(held_.empty())) return;
-  const absl::Time now = clock_->Now();
-  held_.TakeIf([this, now](const HeldFrames::Held& held) {
-    if (now < held.deadline) return false;
-    Discard(held.request.buffer, DropReason::kUnresolved);
-    return true;
-  });
+  held_.DropExpired(clock_->Now(),
+                    [this](BufferId buffer) { Discard(buffer, DropReason::kUnresolved); });
 }
 
 void FabricSender::Reap() {

@@ -126,7 +126,7 @@ class FabricSender {
   void Append(SendRequest request, VPortId vport);
   void DiscardUnposted(size_t first, size_t end);
   void Hold(const SendRequest& request, VPortId vport);
-  bool RetryOne(const HeldFrames::Held& held);
+  bool RetryOne(const HeldFrames::Frame& held);
   bool FollowsHandle(size_t first, size_t end);
   Route FloodRoute() const;
   void Discard(BufferId buffer, DropReason reason);

@@ -84,14 +84,14 @@ TEST_F(ForwarderAggregateTest, ALostAddressMovesItsFlowsOnlyAndGetsThemBack) {
 
 TEST_F(ForwarderAggregateTest, WithoutAPathFramesWaitForTheFirstThereIs) {
   MakePeer(/*resolve=*/false);
-  for (uint64_t flow = 0; flow < HeldFrames::kPerVPort; ++flow) Send(flow);
+  for (uint64_t flow = 0; flow < HeldFrames::kPerKey; ++flow) Send(flow);
   Settle();
   EXPECT_TRUE(h1_->forwarder()->HasWaitingFrames());
   h1_->SetPathTo(*h3_, peer_);
   Settle();
   EXPECT_FALSE(h1_->forwarder()->HasWaitingFrames());
   std::vector<MacAddr> sent;
-  for (uint64_t flow = 0; flow < HeldFrames::kPerVPort; ++flow) sent.push_back(MacOf(flow));
+  for (uint64_t flow = 0; flow < HeldFrames::kPerKey; ++flow) sent.push_back(MacOf(flow));
   EXPECT_THAT(SourcesAt(p3_), ElementsAreArray(sent)) << "in their order";
   h1_->SetPathTo(*h2_, peer_);
   SendAll();

@@ -91,12 +91,12 @@ TEST_F(ForwarderTest, HeldFramesAreBoundedAndExpire) {
   TestPort* p2 = h2->AddPort("p2");
   p1->Inject(MakeFrame(kB, kA));
   Settle(/*resolve=*/false);
-  for (size_t i = 0; i < HeldFrames::kPerVPort + 3; ++i) p2->Inject(MakeFrame(kA, kB));
+  for (size_t i = 0; i < HeldFrames::kPerKey + 3; ++i) p2->Inject(MakeFrame(kA, kB));
   Settle(/*resolve=*/false);
   EXPECT_EQ(h2->dropped(DropReason::kUnresolved), 3u);
   clock_.Advance(absl::Seconds(2));
   Settle(/*resolve=*/false);
-  EXPECT_EQ(h2->dropped(DropReason::kUnresolved), HeldFrames::kPerVPort + 3);
+  EXPECT_EQ(h2->dropped(DropReason::kUnresolved), HeldFrames::kPerKey + 3);
   EXPECT_FALSE(h2->forwarder()->HasWaitingFrames());
 }
 
@@ -105,13 +105,13 @@ TEST_F(ForwarderTest, AllHeldFramesWhosePathIsKnownGo) {
   Host* h1 = AddHost("h1");
   Host* h2 = AddHost("h2");
   TestPort* p1 = h1->AddPort("p1");
-  constexpr size_t kPeers = HeldFrames::kCapacity / HeldFrames::kPerVPort;
+  constexpr size_t kPeers = HeldFrames::kCapacity / HeldFrames::kPerKey;
   std::vector<VPortId> peers;
   for (uint32_t i = 0; i < kPeers; ++i) {
     peers.push_back(h1->directory()->Intern({h2->address().gid, Qpn(0x1000 + i)}));
     const MacAddr mac = MacAddr::FromUint64(kB.ToUint64() + 0x100 * i);
     ASSERT_TRUE(h1->fdb()->AddStatic(FdbKey(Vid(0), mac), peers[i]).ok());
-    for (size_t frame = 0; frame < HeldFrames::kPerVPort; ++frame) p1->Inject(MakeFrame(mac, kA));
+    for (size_t frame = 0; frame < HeldFrames::kPerKey; ++frame) p1->Inject(MakeFrame(mac, kA));
   }
   Settle(/*resolve=*/false);
   EXPECT_EQ(h1->counters().UnderWay(), HeldFrames::kCapacity);
