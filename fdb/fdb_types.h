@@ -10,6 +10,7 @@
 #include "fdb/move_damper.h"
 #include "fdb/vport.h"
 #include "vswitch/base/address.h"
+#include "vswitch/base/counters.h"
 
 namespace eoib {
 
@@ -46,9 +47,7 @@ struct FdbVPortPolicy {
   X(announce_refused, "announcements that a stronger entry or a better claim stood against")
 
 struct FdbCounters {
-#define EOIB_X(member, help) uint64_t member = 0;
-  EOIB_FDB_COUNTERS(EOIB_X)
-#undef EOIB_X
+  EOIB_COUNTERS(FdbCounters, uint64_t, EOIB_FDB_COUNTERS)
 };
 
 // The FDB's reaction to an address that was heard or announced.

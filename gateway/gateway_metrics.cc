@@ -2,7 +2,6 @@
 
 #include <string>
 
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "gateway/link/ipoib_metrics.h"
 
@@ -16,7 +15,7 @@ struct Snapshot {
   translation::Counters translation;
   PortCounters port;
   HelloProtocol::Counters hellos;
-  ipoib::LabelledCounters<ipoib::DropReason> link_drops;
+  LabelledCounters<ipoib::DropReason> link_drops;
   const ipoib::Counters* link = nullptr;  // any thread may read all but the drops
   size_t under_way = 0;
   size_t held = 0;
@@ -33,20 +32,9 @@ void Read(const GatewayPort::TaskContext& context, Snapshot* snapshot) {
 }
 
 void Collect(const Snapshot& snapshot, const MetricSet::Labels& labels, MetricSet* metrics) {
-  const auto& events = snapshot.translation.events;
-  for (size_t i = 0; i < events.kSize; ++i) {
-    const auto event = static_cast<translation::Event>(i);
-    metrics->Counter(absl::StrCat("gateway_", InfoOf(event).label), InfoOf(event).help, labels,
-                     events[event]);
-  }
-#define EOIB_X(member, label, help) \
-  metrics->Counter("gateway_" label, help, labels, snapshot.port.member);
-  EOIB_GATEWAY_PORT_COUNTERS(EOIB_X)
-#undef EOIB_X
-#define EOIB_X(member, label, help) \
-  metrics->Counter("gateway_" label, help, labels, snapshot.hellos.member);
-  EOIB_HELLO_COUNTERS(EOIB_X)
-#undef EOIB_X
+  metrics->Counters("gateway_", labels, snapshot.translation.events);
+  metrics->Counters("gateway_", labels, snapshot.port);
+  metrics->Counters("gateway_", labels, snapshot.hellos);
   metrics->Gauge("gateway_held_packets", "packets that wait for the answer of a host", labels,
                  static_cast<double>(snapshot.held));
   metrics->Gauge("gateway_waiting_frames", "frames that wait for a buffer of the VES", labels,

@@ -81,12 +81,10 @@ void BurstPort::VisitCounters(
   PortCounters of_vport;
   ForwarderCounters counters;
   AddCounters(&of_vport, &counters);
-#define EOIB_X(member, help) visit(#member, counters.member.value());
-  EOIB_FORWARDER_COUNTERS(EOIB_X)
-#undef EOIB_X
-  for (size_t i = 0; i < kDropReasons; ++i) {
-    visit(absl::StrCat("drop_", kDropReasonInfo[i].label).c_str(), counters.drops[i].value());
-  }
+  counters.ForEach([&](const char* name, uint64_t count, const char*) { visit(name, count); });
+  counters.drops.ForEach([&](const char* label, uint64_t count, const char*) {
+    visit(absl::StrCat("drop_", label).c_str(), count);
+  });
 }
 
 }  // namespace eoib

@@ -135,12 +135,7 @@ Json FdbStatsJson(const Ves& ves) {
                {"entries", fdb.size()},
                {"limit", fdb.options().limit},
                {"memory_bytes", fdb.memory_bytes()}};
-  const FdbCounters counters = fdb.counters();
-  json["counters"] = Json::array();
-#define EOIB_X(member, help) \
-  json["counters"].push_back(ExplainedCounter(#member, counters.member, help));
-  EOIB_FDB_COUNTERS(EOIB_X)
-#undef EOIB_X
+  json["counters"] = ExplainedCounters(fdb.counters());
   const std::vector<Fdb::Holding> holdings = fdb.Holdings();
   json["vports"] = Json::array();
   for (size_t i = 0; i < std::min(holdings.size(), kMostHolders); ++i) {

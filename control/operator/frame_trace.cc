@@ -22,7 +22,7 @@ FrameTrace::FrameTrace(const Ves& ves, const VPort& from, std::vector<uint8_t> f
   if (verdict_.stage >= Stage::kResolve) TellDestination();
   if (reason_ == DropReason::kNone) reason_ = TellEgress();
   if (reason_ == DropReason::kNone) return;
-  const DropReasonInfo& info = kDropReasonInfo[static_cast<size_t>(reason_)];
+  const CounterInfo& info = InfoOf(reason_);
   steps_.push_back(absl::StrCat("drop ", info.label, ": ", info.help));
 }
 
@@ -121,8 +121,7 @@ Json FrameTrace::ToJson() const {
                {"vport", from_.config.name},
                {"steps", steps_},
                {"result", result_}};
-  if (reason_ != DropReason::kNone)
-    json["drop"] = kDropReasonInfo[static_cast<size_t>(reason_)].label;
+  if (reason_ != DropReason::kNone) json["drop"] = InfoOf(reason_).label;
   return json;
 }
 

@@ -170,22 +170,11 @@ std::string GroupText(const Json& ves) {
 Json Counters(const Ves& ves) {
   const ForwarderCounters counters = ves.counters();
   Json json;
-#define EOIB_X(member, help) json[#member] = counters.member.value();
-  EOIB_FORWARDER_COUNTERS(EOIB_X)
-#undef EOIB_X
-  const FdbCounters fdb = ves.fdb().counters();
-#define EOIB_X(member, help) json[#member] = fdb.member;
-  EOIB_FDB_COUNTERS(EOIB_X)
-#undef EOIB_X
-  const VPortProtocol::Counters& protocol = ves.protocol().engine().counters();
-#define EOIB_X(member, help) json["protocol_" #member] = protocol.member;
-  EOIB_PROTOCOL_COUNTERS(EOIB_X)
-#undef EOIB_X
+  AddCounters(counters, &json);
+  AddCounters(ves.fdb().counters(), &json);
+  AddCounters(ves.protocol().engine().counters(), &json, "protocol_");
   json["unlisted_messages"] = ves.protocol().unlisted_messages();
-  const PathResolver::Counters& paths = ves.resolver().counters();
-#define EOIB_X(member, help) json["path_" #member] = paths.member;
-  EOIB_PATH_COUNTERS(EOIB_X)
-#undef EOIB_X
+  AddCounters(ves.resolver().counters(), &json, "path_");
   json["ingress_drops"] = counters.DropSum(DropSide::kIngress);
   json["egress_drops"] = counters.DropSum(DropSide::kEgress);
   json["under_way"] = counters.UnderWay();
@@ -212,14 +201,7 @@ std::string StatsText(const Json& ves) {
 }
 
 Json DropsJson(const Ves& ves) {
-  const ForwarderCounters counters = ves.counters();
-  Json drops = Json::array();
-  for (size_t i = 0; i < kDropReasons; ++i) {
-    const uint64_t count = counters.drops[i].value();
-    if (count == 0) continue;  // there are many reasons, and few of them occur
-    drops.push_back(ExplainedCounter(kDropReasonInfo[i].label, count, kDropReasonInfo[i].help));
-  }
-  return {{"name", ves.config().name}, {"drops", std::move(drops)}};
+  return {{"name", ves.config().name}, {"drops", ExplainedDrops(ves.counters().drops)}};
 }
 
 std::string DropsText(const Json& ves) {

@@ -12,50 +12,33 @@ namespace {
 using Labels = MetricSet::Labels;
 
 void CollectCounters(const Ves& ves, const Labels& labels, MetricSet* metrics) {
-  const ForwarderCounters forwarder = ves.counters();
-#define EOIB_X(member, help) \
-  metrics->Counter("forwarder_" #member, help, labels, forwarder.member.value());
-  EOIB_FORWARDER_COUNTERS(EOIB_X)
-#undef EOIB_X
-  const FdbCounters fdb = ves.fdb().counters();
-#define EOIB_X(member, help) metrics->Counter("fdb_" #member, help, labels, fdb.member);
-  EOIB_FDB_COUNTERS(EOIB_X)
-#undef EOIB_X
-  const VPortProtocol::Counters& protocol = ves.protocol().engine().counters();
-#define EOIB_X(member, help) metrics->Counter("protocol_" #member, help, labels, protocol.member);
-  EOIB_PROTOCOL_COUNTERS(EOIB_X)
-#undef EOIB_X
+  metrics->Counters("forwarder_", labels, ves.counters());
+  metrics->Counters("fdb_", labels, ves.fdb().counters());
+  metrics->Counters("protocol_", labels, ves.protocol().engine().counters());
   metrics->Counter("unlisted_messages", "messages from ports that `agents` does not list, refused",
                    labels, ves.protocol().unlisted_messages());
-  const PathResolver::Counters& paths = ves.resolver().counters();
-#define EOIB_X(member, help) metrics->Counter("path_" #member, help, labels, paths.member);
-  EOIB_PATH_COUNTERS(EOIB_X)
-#undef EOIB_X
+  metrics->Counters("path_", labels, ves.resolver().counters());
 }
 
 // All reasons, also those that have not occurred: Prometheus sees the first increment of a series
 // only if it knew its zero.
 void CollectDrops(const Ves& ves, MetricSet* metrics) {
   const ForwarderCounters counters = ves.counters();
-  for (size_t i = 0; i < kDropReasons; ++i) {
-    const DropReasonInfo& info = kDropReasonInfo[i];
+  for (size_t i = 0; i < counters.drops.kSize; ++i) {
+    const auto reason = static_cast<DropReason>(i);
     metrics->Counter("drops",
                      "dropped frames (side ingress) and copies of frames (side egress); eoibctl "
                      "drops explains each reason",
                      {{"ves", ves.config().name},
-                      {"side", info.side == DropSide::kIngress ? "ingress" : "egress"},
-                      {"reason", info.label}},
-                     counters.drops[i].value());
+                      {"side", SideOf(reason) == DropSide::kIngress ? "ingress" : "egress"},
+                      {"reason", InfoOf(reason).label}},
+                     counters.drop(reason));
   }
 }
 
 void CollectVPort(const Ves& ves, const VPort& vport, MetricSet* metrics) {
   const Labels labels = {{"ves", ves.config().name}, {"vport", vport.config.name}};
-  const PortCounters counters = ves.CountersOf(vport);
-#define EOIB_X(member, help) \
-  metrics->Counter("vport_" #member, help, labels, counters.member.value());
-  EOIB_VPORT_COUNTERS(EOIB_X)
-#undef EOIB_X
+  metrics->Counters("vport_", labels, ves.CountersOf(vport));
   metrics->Gauge(
       "vport_lost",
       "1 if another program deleted the vPort's interface and it could not be made again", labels,

@@ -213,11 +213,8 @@ std::string VPortText(const Json& vport) {
 }
 
 Json VPortCounters(const Ves& ves, const VPort& vport) {
-  const PortCounters counters = ves.CountersOf(vport);
   Json json;
-#define EOIB_X(member, help) json[#member] = counters.member.value();
-  EOIB_VPORT_COUNTERS(EOIB_X)
-#undef EOIB_X
+  AddCounters(ves.CountersOf(vport), &json);
   return json;
 }
 

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "vswitch/base/counters.h"
+
 namespace eoib {
 
 // X(member, help)
@@ -24,9 +26,7 @@ namespace eoib {
   X(conflicts, "configured MACs that another agent claimed, too")
 
 struct ProtocolCounters {
-#define EOIB_X(member, help) uint64_t member = 0;
-  EOIB_PROTOCOL_COUNTERS(EOIB_X)
-#undef EOIB_X
+  EOIB_COUNTERS(ProtocolCounters, uint64_t, EOIB_PROTOCOL_COUNTERS)
 };
 
 }  // namespace eoib

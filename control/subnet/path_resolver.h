@@ -30,6 +30,7 @@
 #include "fdb/vport_directory.h"
 #include "vswitch/base/backoff.h"
 #include "vswitch/base/clock.h"
+#include "vswitch/base/counters.h"
 #include "vswitch/base/daemon/log.h"
 #include "vswitch/base/request_handle.h"
 #include "vswitch/base/token_bucket.h"
@@ -121,9 +122,7 @@ class PathResolver {
   std::vector<Row> Dump() const;  // by GID
 
   struct Counters {
-#define EOIB_X(member, help) uint64_t member = 0;
-    EOIB_PATH_COUNTERS(EOIB_X)
-#undef EOIB_X
+    EOIB_COUNTERS(Counters, uint64_t, EOIB_PATH_COUNTERS)
   };
   const Counters& counters() const { return counters_; }
 

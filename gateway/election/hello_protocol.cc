@@ -26,7 +26,7 @@ void HelloProtocol::Change(const Options& options) {
 
 bool HelloProtocol::OnPacket(const ipoib::Packet& packet) {
   if (packet.type != IpoibType::kIpv6 || !packet.group || !IsHello(packet.payload)) return false;
-  ++counters_.received;
+  ++counters_.hellos_received;
   OnHello(packet);
   return true;
 }
@@ -38,11 +38,11 @@ void HelloProtocol::OnHello(const ipoib::Packet& packet) {
   const absl::optional<Election::Hello> hello = DecodeHello(packet.payload, options_.pair);
   if (!hello.has_value() || !state_.has_value() || !packet.source.has_value()) return;
   if (!IsPeer(packet.source->gid())) {
-    ++counters_.unlisted;
+    ++counters_.unlisted_hellos;
     return;
   }
   if (packet.source != hello->from.address) {
-    ++counters_.forged;
+    ++counters_.forged_hellos;
     return;
   }
   Remember(*hello, packet.broadcast);
@@ -142,7 +142,7 @@ void HelloProtocol::Say(const Election::Hello& hello) {
 }
 
 void HelloProtocol::SendTo(const IpoibGroup& group, absl::Span<const uint8_t> packet) {
-  ++counters_.sent;
+  ++counters_.hellos_sent;
   link_->SendToGroup(IpoibType::kIpv6, packet, group, /*beyond_link=*/false);
 }
 

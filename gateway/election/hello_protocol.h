@@ -16,17 +16,16 @@
 #include "gateway/link/interface.h"
 #include "vswitch/base/address.h"
 #include "vswitch/base/clock.h"
+#include "vswitch/base/counters.h"
 
 namespace eoib::gateway {
 
-// X(member, label, help)
-#define EOIB_HELLO_COUNTERS(X)                                                                  \
-  X(sent, "hellos_sent", "hellos given to the IPoIB link; a hello to both groups counts twice") \
-  X(received, "hellos_received",                                                                \
-    "hellos received, of any pair of gateways, including damaged ones")                         \
-  X(unlisted, "unlisted_hellos",                                                                \
-    "hellos of this pair that came from a GID that `peers` does not list")                      \
-  X(forged, "forged_hellos", "hellos whose sender's address is not the one in the hello")
+// X(member, help)
+#define EOIB_HELLO_COUNTERS(X)                                                           \
+  X(hellos_sent, "hellos given to the IPoIB link; a hello to both groups counts twice")  \
+  X(hellos_received, "hellos received, of any pair of gateways, including damaged ones") \
+  X(forged_hellos, "hellos whose sender's address is not the one in the hello")          \
+  X(unlisted_hellos, "hellos of this pair that came from a GID that `peers` does not list")
 
 class HelloProtocol {
  public:
@@ -40,9 +39,7 @@ class HelloProtocol {
     absl::optional<std::vector<Gid>> peers;
   };
   struct Counters {
-#define EOIB_X(member, label, help) uint64_t member = 0;
-    EOIB_HELLO_COUNTERS(EOIB_X)
-#undef EOIB_X
+    EOIB_COUNTERS(Counters, uint64_t, EOIB_HELLO_COUNTERS)
   };
   using OnOthers = std::function<void(std::vector<IpoibAddress>)>;
 

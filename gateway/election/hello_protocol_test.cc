@@ -315,8 +315,8 @@ TEST_F(HelloProtocolTest, HellosOfOtherGidsThanThePeersAreIgnoredAndCounted) {
   EXPECT_EQ(StateOf(1), State::kActive);
   EXPECT_EQ(StateOf(2), State::kStandby) << "and a peer is heard";
   EXPECT_EQ(most_active_, 1);
-  EXPECT_EQ(first.counters().unlisted, 500u);
-  EXPECT_EQ(second.counters().unlisted, 500u);
+  EXPECT_EQ(first.counters().unlisted_hellos, 500u);
+  EXPECT_EQ(second.counters().unlisted_hellos, 500u);
   EXPECT_THAT(gateways_.at(1).others, ElementsAre(AddressOf(2))) << "the other address is a host's";
 }
 
@@ -327,7 +327,7 @@ TEST_F(HelloProtocolTest, AnEmptyPeerListIgnoresAllHellos) {
     Pass(absl::Milliseconds(10));
   }
   EXPECT_EQ(StateOf(1), State::kActive);
-  EXPECT_EQ(alone.counters().unlisted, 300u);
+  EXPECT_EQ(alone.counters().unlisted_hellos, 300u);
 }
 
 // The sender's HCA writes the GRH, which names the sender.
@@ -341,8 +341,8 @@ TEST_F(HelloProtocolTest, APeersNameInTheHelloOfAnotherCountsForNothing) {
                    EncodeHello({{255, AddressOf(2)}, Election::Claim::kActive}, kPair)});
   Pass(absl::Milliseconds(10));
   EXPECT_EQ(StateOf(1), State::kActive);
-  EXPECT_EQ(first.counters().unlisted, 1u);
-  EXPECT_EQ(first.counters().forged, 1u);
+  EXPECT_EQ(first.counters().unlisted_hellos, 1u);
+  EXPECT_EQ(first.counters().forged_hellos, 1u);
   EXPECT_THAT(gateways_.at(1).others, IsEmpty());
 }
 

@@ -2,7 +2,7 @@
 #ifndef EOIB_GATEWAY_HOST_DROP_REASON_H_
 #define EOIB_GATEWAY_HOST_DROP_REASON_H_
 
-#include "gateway/link/labelled_counters.h"
+#include "vswitch/base/counters.h"
 
 namespace eoib::endpoint {
 
@@ -34,7 +34,7 @@ namespace eoib::endpoint {
   X(kTunError, "tun_error", "for the TUN, which refused it")
 
 // kNone: not dropped.
-EOIB_DEFINE_LABELLED(EndpointDrop, EOIB_ENDPOINT_DROP_REASONS, kNone = 255)
+EOIB_LABELLED(EndpointDrop, EOIB_ENDPOINT_DROP_REASONS, kNone = 255)
 
 }  // namespace eoib::endpoint
 

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "gateway/link/drops_json.h"
 #include "vswitch/base/daemon/counter_text.h"
 
 namespace eoib::endpoint {
@@ -181,7 +180,7 @@ void RegisterHostCommands(const IpHost* host, std::function<Json()> more,
     return Answer({{"counters", StatsJson(*host)}}, CountersAnswerText);
   });
   registry->RegisterText("drops", "what was dropped and why", [host] {
-    return Answer({{"drops", ipoib::DropsJson(host->counters().drops)}}, DropsAnswerText);
+    return Answer({{"drops", ExplainedDrops(host->counters().drops)}}, DropsAnswerText);
   });
   registry->MarkReadOnly({"show", "neigh", "groups", "stats", "drops"});
 }

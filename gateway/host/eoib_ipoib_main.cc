@@ -21,7 +21,6 @@
 #include "gateway/host/endpoint.h"
 #include "gateway/host/interface_address.h"
 #include "gateway/host/ip_host.h"
-#include "gateway/link/drops_json.h"
 #include "gateway/link/ipoib_metrics.h"
 #include "gateway/link/link.h"
 #include "vswitch/base/daemon/control_socket_path.h"
@@ -69,9 +68,7 @@ namespace {
 // `labels` has the name of the netdev.
 void CollectHost(const IpHost& host, const MetricSet::Labels& labels, MetricSet* metrics) {
   const HostCounters& counters = host.counters();
-#define EOIB_X(member, help) metrics->Counter("host_" #member, help, labels, counters.member);
-  EOIB_HOST_COUNTERS(EOIB_X)
-#undef EOIB_X
+  metrics->Counters("host_", labels, counters);
   metrics->Gauge("host_link_up", "1 if the IPoIB link is up", labels,
                  host.link_state().has_value() ? 1 : 0);
   metrics->Gauge("host_neighbors", "neighbours on the link", labels,
@@ -150,7 +147,7 @@ class IpoibHost {
                     CountersAnswerText);
     });
     commands->RegisterText("link/drops", "what the IPoIB link dropped and why", [this] {
-      return Answer({{"drops", ipoib::DropsJson(link_->channel()->counters().drops)}},
+      return Answer({{"drops", ExplainedDrops(link_->channel()->counters().drops)}},
                     DropsAnswerText);
     });
     commands->MarkReadOnly({"link/show", "link/groups", "link/stats", "link/drops"});

@@ -33,6 +33,7 @@
 #include "gateway/host/neighbor_cache.h"
 #include "gateway/link/interface.h"
 #include "vswitch/base/clock.h"
+#include "vswitch/base/counters.h"
 #include "vswitch/wire/ip/ip_packet.h"
 
 namespace eoib::endpoint {
@@ -91,10 +92,8 @@ class NextHops {
   X(questions, "ARP requests and neighbour solicitations sent")
 
 struct HostCounters {
-#define EOIB_X(member, help) uint64_t member = 0;
-  EOIB_HOST_COUNTERS(EOIB_X)
-#undef EOIB_X
-  ipoib::LabelledCounters<EndpointDrop> drops;
+  EOIB_COUNTERS(HostCounters, uint64_t, EOIB_HOST_COUNTERS)
+  LabelledCounters<EndpointDrop> drops;
 
   uint64_t to_link_drops() const { return drops.Sum(EndpointDrop{}, EndpointDrop::kArpMalformed); }
   uint64_t to_tun_drops() const { return drops.Sum(EndpointDrop::kArpMalformed); }

@@ -11,9 +11,8 @@
 
 #include <cstddef>
 
-#include "gateway/link/labelled_counters.h"
+#include "vswitch/base/counters.h"
 #include "vswitch/base/daemon/answer.h"
-#include "vswitch/forwarder/forwarder_counters.h"
 
 namespace eoib::ipoib {
 
@@ -42,7 +41,7 @@ namespace eoib::ipoib {
   X(kSendQueueFull, "send_queue_full", "the QP's send queue is full")                              \
   X(kSendError, "send_error", "the HCA refused the send, or completed it with an error")
 
-EOIB_DEFINE_LABELLED(DropReason, EOIB_IPOIB_DROP_REASONS)
+EOIB_LABELLED(DropReason, EOIB_IPOIB_DROP_REASONS)
 
 // X(member, help)
 #define EOIB_IPOIB_COUNTERS(X)                                                                   \
@@ -61,9 +60,7 @@ EOIB_DEFINE_LABELLED(DropReason, EOIB_IPOIB_DROP_REASONS)
   X(held, "packets that waited for a path or a group")
 
 struct Counters {
-#define EOIB_X(member, help) Counter member;
-  EOIB_IPOIB_COUNTERS(EOIB_X)
-#undef EOIB_X
+  EOIB_COUNTERS(Counters, Counter, EOIB_IPOIB_COUNTERS)
   LabelledCounters<DropReason> drops;
 };
 

@@ -4,10 +4,7 @@ namespace eoib::ipoib {
 
 void CollectLink(const MetricSet::Labels& labels, const Counters& counters,
                  const LabelledCounters<DropReason>& drops, size_t under_way, MetricSet* metrics) {
-#define EOIB_X(member, help) \
-  metrics->Counter("ipoib_" #member, help, labels, counters.member.value());
-  EOIB_IPOIB_COUNTERS(EOIB_X)
-#undef EOIB_X
+  metrics->Counters("ipoib_", labels, counters);
   metrics->Gauge("ipoib_under_way",
                  "packets to send that wait for a path or for the completion of their send", labels,
                  static_cast<double>(under_way));

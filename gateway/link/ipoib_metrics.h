@@ -7,7 +7,7 @@
 
 #include "absl/strings/string_view.h"
 #include "gateway/link/counters.h"
-#include "gateway/link/labelled_counters.h"
+#include "vswitch/base/counters.h"
 #include "vswitch/base/daemon/metric_set.h"
 
 namespace eoib::ipoib {
@@ -16,12 +16,11 @@ namespace eoib::ipoib {
 template <typename Name>
 void CollectDrops(absl::string_view metric, absl::string_view help, const MetricSet::Labels& labels,
                   const LabelledCounters<Name>& drops, MetricSet* metrics) {
-  for (size_t i = 0; i < drops.kSize; ++i) {
-    const Name reason = static_cast<Name>(i);
+  drops.ForEach([&](const char* label, uint64_t count, const char*) {
     MetricSet::Labels all = labels;
-    all.push_back({"reason", InfoOf(reason).label});
-    metrics->Counter(metric, help, std::move(all), drops[reason]);
-  }
+    all.push_back({"reason", label});
+    metrics->Counter(metric, help, std::move(all), count);
+  });
 }
 
 // Of the link, whose name is in `labels`. `drops` is a copy of the counters' drops, made by the

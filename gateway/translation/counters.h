@@ -12,7 +12,7 @@
 
 #include <cstdint>
 
-#include "gateway/link/labelled_counters.h"
+#include "vswitch/base/counters.h"
 
 namespace eoib::translation {
 
@@ -62,7 +62,7 @@ namespace eoib::translation {
 
 // kNone: not dropped, the packet crossed. kHeld: the packet waits for an answer; it then crosses,
 // or counts as kUnanswered.
-EOIB_DEFINE_LABELLED(Drop, EOIB_TRANSLATION_DROPS, kNone = 255, kHeld = 254)
+EOIB_LABELLED(Drop, EOIB_TRANSLATION_DROPS, kNone = 255, kHeld = 254)
 
 // X(enumerator, label, what happened)
 #define EOIB_TRANSLATION_EVENTS(X)                                                                \
@@ -101,11 +101,11 @@ EOIB_DEFINE_LABELLED(Drop, EOIB_TRANSLATION_DROPS, kNone = 255, kHeld = 254)
   X(kQueries, "queries", "general queries of the gateway's own for IGMP and MLD")                 \
   X(kEvicted, "evicted", "entries that went for others because a table was full")
 
-EOIB_DEFINE_LABELLED(Event, EOIB_TRANSLATION_EVENTS)
+EOIB_LABELLED(Event, EOIB_TRANSLATION_EVENTS)
 
 struct Counters {
-  ipoib::LabelledCounters<Drop> drops;
-  ipoib::LabelledCounters<Event> events;
+  LabelledCounters<Drop> drops;
+  LabelledCounters<Event> events;
 
   void Add(Drop drop) { drops.Add(drop); }
   void Add(Event event, uint64_t count = 1) { events.Add(event, count); }

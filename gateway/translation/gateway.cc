@@ -10,7 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
-#include "gateway/link/drops_json.h"
+#include "vswitch/base/daemon/counter_text.h"
 #include "vswitch/base/daemon/log.h"
 
 namespace eoib::gateway {
@@ -41,23 +41,14 @@ const char* StateName(NeighborRow::State state) {
 Json TranslationStats(const GatewayPort::TaskContext& context) {
   Json json;
   const translation::Counters& counters = context.translator->counters();
-  const HelloProtocol::Counters& hellos = context.hellos->counters();
-  for (size_t i = 0; i < counters.events.kSize; ++i) {
-    const auto event = static_cast<translation::Event>(i);
-    json[InfoOf(event).label] = counters[event];
-  }
+  AddCounters(counters.events, &json);
   json["input_drops"] = counters.InputDrops();
   json["unanswered"] = counters[translation::Drop::kUnanswered];
   json["held_now"] = context.translator->state().resolution.held();
-  json["frames_handed"] = context.port.handed;
-  json["frames_joined"] = context.port.joined;
-  json["super_frames_cut"] = context.port.cut;
+  AddCounters(context.port, &json);
   json["frames_waiting"] = context.port.waiting;
   json["frame_drops"] = context.port.drops.Sum();
-  json["hellos_sent"] = hellos.sent;
-  json["hellos_received"] = hellos.received;
-  json["forged_hellos"] = hellos.forged;
-  json["unlisted_hellos"] = hellos.unlisted;
+  AddCounters(context.hellos->counters(), &json);
   return json;
 }
 
@@ -256,7 +247,7 @@ absl::StatusOr<Json> Gateway::Show(absl::Time deadline) {
         const translation::TranslationState& known = context.translator->state();
         json["ipoib_hosts"] = known.stations.size();
         json["ethernet_addresses"] = known.neighbors.size();
-        json["unlisted_hellos"] = context.hellos->counters().unlisted;
+        json["unlisted_hellos"] = context.hellos->counters().unlisted_hellos;
         if (election.state() == Election::State::kDown) return;
         json["hello_group"] = context.hellos->in_group() ? "own" : "broadcast";
       },
@@ -319,10 +310,10 @@ absl::StatusOr<Json> Gateway::Stats(absl::Time deadline) {
 
 absl::StatusOr<Json> Gateway::Drops(absl::Time deadline) {
   return Counters(deadline, [](const GatewayPort::TaskContext& context) -> Json {
-    Json drops = ipoib::DropsJson(context.translator->counters().drops);
-    for (Json& row : ipoib::DropsJson(context.port.drops)) drops.push_back(std::move(row));
+    Json drops = ExplainedDrops(context.translator->counters().drops);
+    for (Json& row : ExplainedDrops(context.port.drops)) drops.push_back(std::move(row));
     return {{"drops", std::move(drops)},
-            {"link_drops", ipoib::DropsJson(context.channel->counters().drops)}};
+            {"link_drops", ExplainedDrops(context.channel->counters().drops)}};
   });
 }
 

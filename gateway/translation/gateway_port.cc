@@ -88,7 +88,7 @@ Frame* GatewayPort::Room(size_t size) {
   Frame* const frame = &receiving_.out[receiving_.count++];
   *frame = {buffer, receiving_.pool->Frame(buffer), static_cast<uint32_t>(size), {}};
   --receiving_.buffers;
-  ++counters_.handed;
+  ++counters_.frames_handed;
   return frame;
 }
 
@@ -115,7 +115,7 @@ void GatewayPort::ToEthernet(MacAddr destination, MacAddr source, uint16_t ether
   const size_t size = kEthernetHeaderSize + payload.size();
   const bool in_order = pending_.empty() && receiving_.pool != nullptr;  // frames keep their order
   if (in_order && joiner_.Append(header, payload, &receiving_.buffers)) {
-    ++counters_.joined;
+    ++counters_.frames_joined;
     return;
   }
   Frame* const frame = in_order ? Room(size) : nullptr;
@@ -154,7 +154,7 @@ DropReason GatewayPort::TransmitLarge(const BufferPool& pool, const Frame& frame
   absl::optional<PacketCutter> cutter = PacketCutter::Of(pool, frame);
   if (!cutter.has_value() || ParseEthernet(frame.bytes(), &info) != DropReason::kNone)
     return DropReason::kNotSegmentable;
-  ++counters_.cut;
+  ++counters_.super_frames_cut;
   translator_.SuperFrameFromEthernet(info, [this, &cutter] { return NextPacket(&*cutter); });
   return DropReason::kNone;
 }
@@ -204,7 +204,7 @@ void GatewayPort::OnPacket(const ipoib::Packet& packet) {
 bool GatewayPort::Continues(const ipoib::Packet& packet) {
   if (packet.group || !packet.source.has_value() || packet.source != frame_sender_) return false;
   if (!joiner_.Continue(packet.payload, packet.checksums_ok, &receiving_.buffers)) return false;
-  ++counters_.joined;
+  ++counters_.frames_joined;
   translator_.CountJoined();
   return true;
 }

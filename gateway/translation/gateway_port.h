@@ -31,10 +31,10 @@
 #include "absl/time/time.h"
 #include "gateway/election/hello_protocol.h"
 #include "gateway/link/channel.h"
-#include "gateway/link/labelled_counters.h"
 #include "gateway/translation/frame_joiner.h"
 #include "gateway/translation/translator.h"
 #include "vswitch/base/clock.h"
+#include "vswitch/base/counters.h"
 #include "vswitch/base/event_fd.h"
 #include "vswitch/port/packet_cutter.h"
 #include "vswitch/port/port.h"
@@ -47,24 +47,22 @@ namespace eoib::gateway {
   X(kFrameTooLong, "ves_frame_too_long",                                                      \
     "frame to the VES that is longer than the buffers of the VES")
 
-EOIB_DEFINE_LABELLED(PortDrop, EOIB_GATEWAY_PORT_DROPS)
+EOIB_LABELLED(PortDrop, EOIB_GATEWAY_PORT_DROPS)
 
 // Frames from the translation to the VES. At any time, in the names of `gateway stats`,
 //
 //     frames_out of the translation = frames_handed + frames_joined + frame_drops + frames_waiting
 //
-// X(member, label, help)
-#define EOIB_GATEWAY_PORT_COUNTERS(X)                                                              \
-  X(handed, "frames_handed", "frames handed to the VES")                                           \
-  X(joined, "frames_joined", "frames that became a part of the one handed to the VES before them") \
-  X(cut, "super_frames_cut", "super-frames of the VES that became several packets")
+// X(member, help)
+#define EOIB_GATEWAY_PORT_COUNTERS(X)                                                    \
+  X(frames_handed, "frames handed to the VES")                                           \
+  X(frames_joined, "frames that became a part of the one handed to the VES before them") \
+  X(super_frames_cut, "super-frames of the VES that became several packets")
 
 struct PortCounters {
-#define EOIB_X(member, label, help) uint64_t member = 0;
-  EOIB_GATEWAY_PORT_COUNTERS(EOIB_X)
-#undef EOIB_X
+  EOIB_COUNTERS(PortCounters, uint64_t, EOIB_GATEWAY_PORT_COUNTERS)
   uint64_t waiting = 0;  // for a buffer of the VES
-  ipoib::LabelledCounters<PortDrop> drops;
+  LabelledCounters<PortDrop> drops;
 };
 
 class GatewayPort final : public Port, private translation::Sink, private ipoib::Listener {

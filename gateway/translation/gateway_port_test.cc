@@ -44,8 +44,8 @@ class GatewayPortTest : public testing::Test {
   }
   ~GatewayPortTest() override {
     const PortCounters counters = Counters();
-    EXPECT_EQ(frames_out_,
-              counters.handed + counters.joined + counters.waiting + counters.drops.Sum());
+    EXPECT_EQ(frames_out_, counters.frames_handed + counters.frames_joined + counters.waiting +
+                               counters.drops.Sum());
     EXPECT_TRUE(channel_.Rebind(nullptr, {}).ok());
   }
 
@@ -230,7 +230,7 @@ TEST_F(GatewayPortLargeTest, ASuperFrameLeavesAsPackets) {
       }
     }
   }
-  EXPECT_EQ(Counters().cut, 8u);
+  EXPECT_EQ(Counters().super_frames_cut, 8u);
 }
 
 // The link's MTU is 2,044. The sender is told, once for all packets of the super-frame.
@@ -262,7 +262,7 @@ TEST_F(GatewayPortLargeTest, SegmentsArriveAsASuperFrame) {
             Bytes(super_frame.begin() + 14, super_frame.end()));
   EXPECT_EQ(frames[0].gso, (Gso{GsoType::kTcp, 1000}));
   EXPECT_EQ(frames[0].checksum, checksum);
-  EXPECT_EQ(Counters().joined, 9u);
+  EXPECT_EQ(Counters().frames_joined, 9u);
   EXPECT_EQ(Count(translation::Event::kPacketsIn), 11u) << "with the first one of this test";
 
   // A wrong checksum crosses as it is, on its own.
@@ -318,7 +318,7 @@ TEST_F(GatewayPortTest, AFrameThatTheSwitchHasNoRoomForWaits) {
   EXPECT_EQ(Counters().waiting, 2u);
   EXPECT_THAT(Take(64), ElementsAre(kHeaders + 20, kHeaders + 30));
   EXPECT_EQ(Counters().waiting, 0u);
-  EXPECT_EQ(Counters().handed, 2u);
+  EXPECT_EQ(Counters().frames_handed, 2u);
 }
 
 // The VES's MTU may have shrunk since the frame was made.
@@ -345,7 +345,7 @@ TEST_F(GatewayPortTest, CountsFramesBeyondTheQueue) {
   EXPECT_EQ(Counters().waiting, GatewayPort::kMaxPending);
   EXPECT_EQ(Counters().drops[PortDrop::kQueueFull], 10u);
   while (Counters().waiting != 0) ASSERT_THAT(Take(64).size(), Gt(0u));
-  EXPECT_EQ(Counters().handed, GatewayPort::kMaxPending);
+  EXPECT_EQ(Counters().frames_handed, GatewayPort::kMaxPending);
 }
 
 }  // namespace

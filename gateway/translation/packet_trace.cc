@@ -121,10 +121,11 @@ std::string PacketTrace::Verdict(const translation::Counters& before) const {
   if (after[Event::kCrossed] != before[Event::kCrossed]) text += "  crosses\n";
   if (after[Event::kHeldPackets] != before[Event::kHeldPackets])
     text += "  waits until its destination answers\n";
-  after.drops.ForEach([&](Drop drop, uint64_t count, const ipoib::CounterInfo& info) {
-    if (count != before[drop])
-      absl::StrAppend(&text, "  is dropped: ", info.label, ", ", info.help, "\n");
-  });
+  for (size_t i = 0; i < after.drops.kSize; ++i) {
+    const auto drop = static_cast<Drop>(i);
+    if (after[drop] != before[drop])
+      absl::StrAppend(&text, "  is dropped: ", InfoOf(drop).label, ", ", InfoOf(drop).help, "\n");
+  }
   constexpr Event kLessons[] = {Event::kLearnedStations, Event::kMovedStations,
                                 Event::kLearnedNeighbors, Event::kMovedNeighbors, Event::kEvicted};
   for (const Event event : kLessons) {

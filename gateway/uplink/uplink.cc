@@ -295,7 +295,7 @@ void Uplink::TakeOver(Ves* ves, const VlanSet& vlans) {
   for (const FdbKey key : keys) {
     if (!vlans.Contains(key.vid())) continue;
     ves->protocol()->TakeOver(key, own);
-    ++counters_.taken_over;
+    ++counters_.macs_taken_over;
   }
   ves->fdb()->Visit([&](const Fdb::Entry& entry) {
     if (entry.vport != own && vlans.Contains(entry.key.vid())) to_advertise_.push_back(entry.key);
@@ -326,7 +326,7 @@ void Uplink::Advertise() {
     if (!published_.Contains(station.vid())) continue;
     for (const std::vector<uint8_t>& frame : AdvertsFor(station)) {
       wire_.Send(frame);
-      ++counters_.advertised;
+      ++counters_.macs_advertised;
     }
   }
   advertise_at_ =

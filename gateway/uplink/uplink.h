@@ -31,6 +31,7 @@
 #include "gateway/uplink/uplink_config.h"
 #include "gateway/uplink/uplink_port.h"
 #include "gateway/uplink/wire_socket.h"
+#include "vswitch/base/counters.h"
 #include "vswitch/base/daemon/answer.h"
 #include "vswitch/base/daemon/event_loop.h"
 #include "vswitch/base/daemon/log.h"
@@ -39,26 +40,20 @@
 
 namespace eoib::gateway {
 
-// X(member, label, help)
-#define EOIB_UPLINK_COUNTERS(X)                                                                  \
-  X(hellos_sent, "hellos_sent", "hellos sent, on both sides")                                    \
-  X(hellos_from_ves, "hellos_from_ves", "hellos of other gateways that came through the VES")    \
-  X(hellos_from_wire, "hellos_from_wire",                                                        \
-    "hellos in the names of other gateways that came over the wire")                             \
-  X(hellos_malformed, "hellos_malformed",                                                        \
-    "messages on the wire of the switch's EtherType that are no hellos")                         \
-  X(hellos_forged, "hellos_forged", "hellos whose sender's address is not the one in the hello") \
-  X(hellos_unlisted, "hellos_unlisted", "hellos from a GID that `peers` does not list")          \
-  X(vlan_changes, "vlan_changes", "times that a VLAN became active here or ceased to be")        \
-  X(taken_over, "macs_taken_over",                                                               \
-    "MACs of the wire that were claimed in the VES after a failover")                            \
-  X(advertised, "macs_advertised",                                                               \
-    "frames that told the wire where stations of the VES are, after a failover")
+// X(member, help)
+#define EOIB_UPLINK_COUNTERS(X)                                                            \
+  X(hellos_sent, "hellos sent, on both sides")                                             \
+  X(hellos_from_ves, "hellos of other gateways that came through the VES")                 \
+  X(hellos_from_wire, "hellos in the names of other gateways that came over the wire")     \
+  X(hellos_malformed, "messages on the wire of the switch's EtherType that are no hellos") \
+  X(hellos_forged, "hellos whose sender's address is not the one in the hello")            \
+  X(hellos_unlisted, "hellos from a GID that `peers` does not list")                       \
+  X(vlan_changes, "times that a VLAN became active here or ceased to be")                  \
+  X(macs_taken_over, "MACs of the wire that were claimed in the VES after a failover")     \
+  X(macs_advertised, "frames that told the wire where stations of the VES are, after a failover")
 
 struct UplinkCounters {
-#define EOIB_X(member, label, help) uint64_t member = 0;
-  EOIB_UPLINK_COUNTERS(EOIB_X)
-#undef EOIB_X
+  EOIB_COUNTERS(UplinkCounters, uint64_t, EOIB_UPLINK_COUNTERS)
 };
 
 class Uplink;

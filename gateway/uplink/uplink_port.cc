@@ -152,7 +152,7 @@ bool UplinkPort::AcceptFromWire(const BufferPool& pool, uint32_t ves_mtu, Frame*
   if (ABSL_PREDICT_FALSE(ParseEthernet(frame->bytes(), &ethernet) != DropReason::kNone))
     return true;  // the forwarder counts it
   if (ABSL_PREDICT_FALSE(ethernet.ethertype == kEtherTypeControl)) {
-    counters_.hellos_seen.Add();
+    counters_.hello_frames_seen.Add();
     return false;
   }
   if (ABSL_PREDICT_FALSE(!PassesGroup(ethernet))) {
@@ -195,7 +195,7 @@ bool UplinkPort::AcceptFromWire(const BufferPool& pool, uint32_t ves_mtu, Frame*
 void UplinkPort::AnswerWire(const BufferPool& pool, const Frame& frame, size_t mtu) {
   std::vector<uint8_t> answer = answer_.For(Whole(&pool, frame), mtu, clock_->Now());
   if (answer.empty()) return;
-  counters_.errors_sent.Add();
+  counters_.too_big_errors_sent.Add();
   netdev_->Transmit({BufferId::None(), answer.data(), static_cast<uint32_t>(answer.size())},
                     /*strip_tag=*/false);
 }
@@ -254,7 +254,7 @@ void UplinkPort::AnswerVes(const BufferPool* pool, const Frame& frame, size_t mt
   if (pending_.size() == kMaxPending) return;
   std::vector<uint8_t> answer = answer_.For(Whole(pool, frame), mtu, clock_->Now());
   if (answer.empty()) return;
-  counters_.errors_sent.Add();
+  counters_.too_big_errors_sent.Add();
   pending_.push_back(std::move(answer));
   Wake();
 }

@@ -34,9 +34,9 @@
 #include "gateway/uplink/too_big_answer.h"
 #include "gateway/uplink/uplink_config.h"
 #include "vswitch/base/clock.h"
+#include "vswitch/base/counters.h"
 #include "vswitch/base/spsc_queue.h"
 #include "vswitch/base/unique_fd.h"
-#include "vswitch/forwarder/forwarder_counters.h"
 #include "vswitch/port/netdev_port.h"
 #include "vswitch/port/port.h"
 #include "vswitch/wire/ethernet.h"
@@ -44,31 +44,25 @@
 
 namespace eoib::gateway {
 
-// X(member, label, help)
-#define EOIB_UPLINK_PORT_COUNTERS(X)                                                             \
-  X(from_wire, "from_wire", "frames that came from the wire into the VES")                       \
-  X(to_wire, "to_wire", "frames that left the VES for the wire")                                 \
-  X(standby_from_wire, "standby_from_wire",                                                      \
-    "frames from the wire in VLANs in which another gateway is active; harmless")                \
-  X(standby_to_wire, "standby_to_wire",                                                          \
-    "frames of the VES in VLANs in which another gateway is active; harmless")                   \
-  X(lease_over, "lease_over",                                                                    \
-    "batches in which the lease was over: control did not say hello in time")                    \
-  X(too_big_from_wire, "too_big_from_wire", "packets from the wire that were larger than `mtu`") \
-  X(too_big_to_wire, "too_big_to_wire", "packets for the wire that were larger than its MTU")    \
-  X(errors_sent, "too_big_errors_sent",                                                          \
-    "ICMP errors for packets that were too large, to either side")                               \
-  X(errors_limited, "too_big_errors_limited",                                                    \
-    "such errors that were not sent, because there were too many")                               \
-  X(hellos_seen, "hello_frames_seen",                                                            \
-    "hellos of gateways among the frames from the wire; control reads them itself")              \
-  X(reflected, "reflected",                                                                      \
+// X(member, help)
+#define EOIB_UPLINK_PORT_COUNTERS(X)                                                            \
+  X(from_wire, "frames that came from the wire into the VES")                                   \
+  X(to_wire, "frames that left the VES for the wire")                                           \
+  X(standby_from_wire,                                                                          \
+    "frames from the wire in VLANs in which another gateway is active; harmless")               \
+  X(standby_to_wire, "frames of the VES in VLANs in which another gateway is active; harmless") \
+  X(lease_over, "batches in which the lease was over: control did not say hello in time")       \
+  X(too_big_from_wire, "packets from the wire that were larger than `mtu`")                     \
+  X(too_big_to_wire, "packets for the wire that were larger than its MTU")                      \
+  X(too_big_errors_sent, "ICMP errors for packets that were too large, to either side")         \
+  X(too_big_errors_limited, "such errors that were not sent, because there were too many")      \
+  X(hello_frames_seen,                                                                          \
+    "hellos of gateways among the frames from the wire; control reads them itself")             \
+  X(reflected,                                                                                  \
     "broadcasts and multicasts that the uplink had just sent, and that the wire sent back")
 
 struct UplinkPortCounters {
-#define EOIB_X(member, label, help) Counter member;
-  EOIB_UPLINK_PORT_COUNTERS(EOIB_X)
-#undef EOIB_X
+  EOIB_COUNTERS(UplinkPortCounters, Counter, EOIB_UPLINK_PORT_COUNTERS)
 };
 
 class UplinkPort final : public Port {

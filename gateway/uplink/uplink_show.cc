@@ -3,6 +3,7 @@
 #include <string>
 
 #include "gateway/uplink/uplink.h"
+#include "vswitch/base/daemon/counter_text.h"
 
 namespace eoib::gateway {
 
@@ -48,24 +49,14 @@ Json Uplink::Show() const {
 
 Json Uplink::Counters() const {
   Json counters;
-#define EOIB_X(member, label, help) counters[label] = port_->counters().member.value();
-  EOIB_UPLINK_PORT_COUNTERS(EOIB_X)
-#undef EOIB_X
-#define EOIB_X(member, label, help) counters[label] = counters_.member;
-  EOIB_UPLINK_COUNTERS(EOIB_X)
-#undef EOIB_X
+  AddCounters(port_->counters(), &counters);
+  AddCounters(counters_, &counters);
   return {{"name", config_.name}, {"counters", std::move(counters)}};
 }
 
 void Uplink::Collect(const MetricSet::Labels& labels, MetricSet* metrics) const {
-#define EOIB_X(member, label, help) \
-  metrics->Counter("uplink_" label, help, labels, port_->counters().member.value());
-  EOIB_UPLINK_PORT_COUNTERS(EOIB_X)
-#undef EOIB_X
-#define EOIB_X(member, label, help) \
-  metrics->Counter("uplink_" label, help, labels, counters_.member);
-  EOIB_UPLINK_COUNTERS(EOIB_X)
-#undef EOIB_X
+  metrics->Counters("uplink_", labels, port_->counters());
+  metrics->Counters("uplink_", labels, counters_);
   size_t active = 0;
   for (uint16_t value = 0; value <= Vid::kMax; ++value)
     active += published_.Contains(Vid(value)) ? 1 : 0;

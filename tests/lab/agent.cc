@@ -43,8 +43,9 @@ uint64_t Get(const Counters& counters, const std::string& name) {
 }
 
 DropSide SideOf(const std::string& label) {
-  for (const DropReasonInfo& info : kDropReasonInfo) {
-    if (label == info.label) return info.side;
+  for (size_t i = 0; i < static_cast<size_t>(DropReason::kCount); ++i) {
+    const auto reason = static_cast<DropReason>(i);
+    if (label == InfoOf(reason).label) return eoib::SideOf(reason);
   }
   ADD_FAILURE() << "`eoibctl drops` shows a reason \"" << label << "\" that eoibd does not have";
   return DropSide::kIngress;

@@ -100,9 +100,9 @@ TEST_F(SoftMetricsTest, CountersAreThoseOfStats) {
   EXPECT_GE(Value(scrape, "eoib_hca_xmit_packets_total{hca=\"soft:h1\"}"), 3);
   EXPECT_EQ(Value(scrape, "eoib_scrape_success"), 1);
   EXPECT_THAT(scrape, HasSubstr("eoib_build_info{program=\"eoibd\",name=\"\",version=\""));
-  for (const DropReasonInfo& info : kDropReasonInfo) {
-    EXPECT_THAT(scrape, HasSubstr(absl::StrCat("reason=\"", info.label, "\"} ")));
-  }
+  LabelledCounters<DropReason>().ForEach([&](const char* label, uint64_t, const char*) {
+    EXPECT_THAT(scrape, HasSubstr(absl::StrCat("reason=\"", label, "\"} ")));
+  });
   for (Agent* agent : {&one, &two})
     EXPECT_THAT(scrape, Not(HasSubstr(agent->host()->Mac("v1")))) << "labels must be bounded";
 }

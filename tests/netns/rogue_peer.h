@@ -82,7 +82,7 @@ class RoguePeer {
     DropReason result = DropReason::kNone;
     endpoint_->Send(absl::MakeConstSpan(&request, 1), absl::MakeSpan(&result, 1));
     if (result != DropReason::kNone)
-      Die(absl::StrCat("the send of the rogue peer failed: ", Info(result).label));
+      Die(absl::StrCat("the send of the rogue peer failed: ", InfoOf(result).label));
     size_t failed = 0;
     if (!EventuallyTrue(kPatience, [&] {
           endpoint_->ReapSends(&failed);

@@ -11,28 +11,12 @@
 #ifndef EOIB_VSWITCH_FORWARDER_FORWARDER_COUNTERS_H_
 #define EOIB_VSWITCH_FORWARDER_FORWARDER_COUNTERS_H_
 
-#include <array>
-#include <atomic>
 #include <cstdint>
 
+#include "vswitch/base/counters.h"
 #include "vswitch/base/drop_reason.h"
 
 namespace eoib {
-
-// A counter with one writer. Any thread may read.
-class Counter {
- public:
-  Counter() = default;
-  Counter(const Counter& other) : value_(other.value()) {}  // as it is at this moment
-  Counter& operator=(const Counter&) = delete;
-  void Add(uint64_t n = 1) {
-    value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
-  }
-  uint64_t value() const { return value_.load(std::memory_order_relaxed); }
-
- private:
-  std::atomic<uint64_t> value_{0};
-};
 
 // X(member, help)
 #define EOIB_FORWARDER_COUNTERS(X)                                                          \
@@ -57,18 +41,14 @@ class Counter {
   X(punts_lost, "messages to control that found the queue full")
 
 struct ForwarderCounters {
-#define EOIB_X(member, help) Counter member;
-  EOIB_FORWARDER_COUNTERS(EOIB_X)
-#undef EOIB_X
-  std::array<Counter, kDropReasons> drops;
+  EOIB_COUNTERS(ForwarderCounters, Counter, EOIB_FORWARDER_COUNTERS)
+  LabelledCounters<DropReason, Counter> drops;
 
-  Counter& drop(DropReason reason) { return drops[static_cast<size_t>(reason)]; }
-  uint64_t drop(DropReason reason) const { return drops[static_cast<size_t>(reason)].value(); }
+  Counter& drop(DropReason reason) { return drops[reason]; }
+  uint64_t drop(DropReason reason) const { return drops[reason]; }
   uint64_t DropSum(DropSide side) const {
-    uint64_t sum = 0;
-    for (size_t i = 0; i < kDropReasons; ++i)
-      sum += kDropReasonInfo[i].side == side ? drops[i].value() : 0;
-    return sum;
+    return side == DropSide::kIngress ? drops.Sum(DropReason{}, kFirstEgressDrop)
+                                      : drops.Sum(kFirstEgressDrop);
   }
   // A frame has come from the fabric; it is dropped at once.
   void CountReceived() {
@@ -81,10 +61,9 @@ struct ForwarderCounters {
   }
   // Adds those of another forwarder.
   void Add(const ForwarderCounters& other) {
-#define EOIB_X(member, help) member.Add(other.member.value());
-    EOIB_FORWARDER_COUNTERS(EOIB_X)
-#undef EOIB_X
-    for (size_t i = 0; i < kDropReasons; ++i) drops[i].Add(other.drops[i].value());
+    for (const Row& row : Rows()) this->*row.member += (other.*row.member).value();
+    for (size_t i = 0; i < drops.kSize; ++i)
+      drops.Add(static_cast<DropReason>(i), other.drop(static_cast<DropReason>(i)));
   }
   // Copies that have no disposition yet.
   uint64_t UnderWay() const {
@@ -104,14 +83,10 @@ struct ForwarderCounters {
     "malformed, too large, ...")
 
 struct PortCounters {
-#define EOIB_X(member, help) Counter member;
-  EOIB_VPORT_COUNTERS(EOIB_X)
-#undef EOIB_X
+  EOIB_COUNTERS(PortCounters, Counter, EOIB_VPORT_COUNTERS)
   // Adds those of the vPort's port at another forwarder.
   void Add(const PortCounters& other) {
-#define EOIB_X(member, help) member.Add(other.member.value());
-    EOIB_VPORT_COUNTERS(EOIB_X)
-#undef EOIB_X
+    for (const Row& row : Rows()) this->*row.member += (other.*row.member).value();
   }
 };
 

@@ -281,7 +281,7 @@ TEST_F(ForwarderTest, RandomDatagramsAreHarmlessAndADropAllocatesNothing) {
   for (DropReason reason :
        {DropReason::kNotEoib, DropReason::kBadVersion, DropReason::kHeaderReserved,
         DropReason::kRunt, DropReason::kBadSource, DropReason::kNoEgress, DropReason::kSegment}) {
-    EXPECT_GT(h2->dropped(reason), 0u) << Info(reason).label;
+    EXPECT_GT(h2->dropped(reason), 0u) << InfoOf(reason).label;
   }
 }
 

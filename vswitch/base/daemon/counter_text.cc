@@ -1,8 +1,5 @@
 #include "vswitch/base/daemon/counter_text.h"
 
-#include <nlohmann/json.hpp>
-
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
 namespace eoib {

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
 namespace eoib {
@@ -27,6 +28,13 @@ class MetricSet {
   void Counter(absl::string_view name, absl::string_view help, Labels labels, uint64_t value);
   void Gauge(absl::string_view name, absl::string_view help, Labels labels, double value);
   void Info(absl::string_view name, absl::string_view help, Labels labels);
+  // Adds a Counter with the name PREFIXname for each of `counters` (base/counters.h).
+  template <typename All>
+  void Counters(absl::string_view prefix, const Labels& labels, const All& counters) {
+    counters.ForEach([&](const char* name, uint64_t value, const char* help) {
+      Counter(absl::StrCat(prefix, name), help, labels, value);
+    });
+  }
 
   // Takes all series, in the order of the metrics' names.
   Families Take();
