@@ -57,9 +57,7 @@ class ConservationTest : public SoftPortTest {
   // The change of the counters by one datagram.
   SoftPortCounters Counted(const SoftNode& node, const SoftPortCounters& before) {
     SoftPortCounters counted = node.counters();
-#define EOIB_X(name, part, help) counted.name -= before.name;
-    EOIB_PORT_COUNTERS(EOIB_X)
-#undef EOIB_X
+    for (const auto& row : before.Rows()) counted.*row.member -= before.*row.member;
     return counted;
   }
 };

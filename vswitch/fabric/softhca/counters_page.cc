@@ -3,6 +3,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <array>
+#include <bit>
 #include <utility>
 
 #include "vswitch/fabric/softhca/sealed_file.h"
@@ -11,6 +13,7 @@ namespace eoib::softhca {
 namespace {
 
 constexpr char kWhat[] = "port's counters";
+using PageWords = std::array<uint64_t, sizeof(SoftPortCounters) / sizeof(uint64_t)>;
 
 // Identifies the memory file, however a process got its descriptor.
 uint64_t InodeOf(int fd) {
@@ -45,23 +48,16 @@ absl::StatusOr<std::shared_ptr<const CountersPage>> CountersPage::Map(int fd) {
 CountersPage::~CountersPage() { munmap(words_, kSize); }
 
 void CountersPage::Store(const SoftPortCounters& counters) {
-  std::atomic<uint64_t>* word = words_;
-#define EOIB_X(name, part, help) (word++)->store(counters.name, std::memory_order_relaxed);
-  EOIB_PORT_COUNTERS(EOIB_X)
-#undef EOIB_X
-  (word++)->store(counters.ring_subnet, std::memory_order_relaxed);
-  word->store(counters.ended, std::memory_order_relaxed);
+  const auto members = std::bit_cast<PageWords>(counters);
+  for (size_t i = 0; i < members.size(); ++i)
+    words_[i].store(members[i], std::memory_order_relaxed);
 }
 
 SoftPortCounters CountersPage::Load() const {
-  SoftPortCounters counters;
-  const std::atomic<uint64_t>* word = words_;
-#define EOIB_X(name, part, help) counters.name = (word++)->load(std::memory_order_relaxed);
-  EOIB_PORT_COUNTERS(EOIB_X)
-#undef EOIB_X
-  counters.ring_subnet = (word++)->load(std::memory_order_relaxed);
-  counters.ended = word->load(std::memory_order_relaxed);
-  return counters;
+  PageWords members;
+  for (size_t i = 0; i < members.size(); ++i)
+    members[i] = words_[i].load(std::memory_order_relaxed);
+  return std::bit_cast<SoftPortCounters>(members);
 }
 
 }  // namespace eoib::softhca

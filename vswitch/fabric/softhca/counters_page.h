@@ -43,7 +43,7 @@ class CountersPage {
  private:
   CountersPage(std::atomic<uint64_t>* words, uint64_t file, UniqueFd fd);
 
-  // In the order of EOIB_PORT_COUNTERS, then the other members.
+  // The members of SoftPortCounters.
   std::atomic<uint64_t>* const words_;
   const uint64_t file_;  // its inode
   const UniqueFd fd_;

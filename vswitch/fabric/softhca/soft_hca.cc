@@ -41,11 +41,10 @@ class SoftHca final : public Hca {
   absl::optional<CaptureReport> Capture() const override { return port_->Capture(); }
   std::vector<PortCounter> PortCounters() const override {
     const SoftPortCounters counters = port_->counters();
-    return {
-#define EOIB_X(name, part, help) {#name, counters.name, help, Part::part == Part::kGauge},
-        EOIB_PORT_COUNTERS(EOIB_X)
-#undef EOIB_X
-    };
+    std::vector<PortCounter> all;
+    for (const auto& row : counters.Rows())
+      all.push_back({row.name, counters.*row.member, row.help, row.part == Part::kGauge});
+    return all;
   }
 
   absl::Status SubnetStatus() const override { return port_->SubnetStatus(); }

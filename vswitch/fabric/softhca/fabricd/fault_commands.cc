@@ -58,11 +58,7 @@ Json ConservationJson(const Conservation& conservation) {
 }
 
 Json PortJson(const std::string& name, const SoftPortCounters& counters) {
-  Json rows = Json::array();
-#define EOIB_X(name, part, help) rows.push_back(ExplainedCounter(#name, counters.name, help));
-  EOIB_PORT_COUNTERS(EOIB_X)
-#undef EOIB_X
-  return {{"name", name}, {"counters", std::move(rows)}};
+  return {{"name", name}, {"counters", ExplainedCounters(counters)}};
 }
 
 std::string CountersText(const Json& answer) {
