@@ -157,8 +157,7 @@ absl::StatusOr<VPort> Agent::MakeVPort(const VPortConfig& config, const Ves& ves
   MacAddr mac;
   if (config.mac.has_value()) {
     mac = *config.mac;
-  } else if (config.type != "netdev" && config.type != "vhost-user" && state_ != nullptr) {
-    // The stations behind the others have MACs of their own.
+  } else if (config.kind->has_mac && state_ != nullptr) {
     const absl::StatusOr<MacAddr> kept = state_->MacFor(config.name);
     if (!kept.ok()) return kept.status();
     mac = *kept;

@@ -39,8 +39,8 @@ class WorkerPause;
 
 class Agent final {
  public:
-  // Makes the Ethernet interface of a vPort of `ves`, with that MAC and MTU; `config.type` says
-  // which kind. A port that has queue pairs of its own adds itself to `fabric`, which outlives it.
+  // Makes the Ethernet interface of a vPort of `ves`, with that MAC and MTU; `config.kind` says
+  // which one. A port that has queue pairs of its own adds itself to `fabric`, which outlives it.
   // The agent calls it as long as it lives.
   using PortFactory = std::function<absl::StatusOr<VPort>(
       const VPortConfig& config, MacAddr mac, int mtu, const Ves& ves, FabricPort* fabric)>;

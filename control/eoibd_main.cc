@@ -66,7 +66,7 @@ void WarnOfLeftTaps(const AgentConfig& config, const std::string& owner, TapFind
   for (const NetdevInfo& tap : finder->FindAll(prefix)) {
     const std::string name = tap.alias.substr(prefix.size());
     const VPortConfig* const vport = FindVPort(config, name);
-    if (vport != nullptr && vport->type == "tap") continue;
+    if (vport != nullptr && vport->kind == &kTapVPort) continue;
     LogWarning(absl::StrCat("interface ", absl::CHexEscape(tap.name), " is left from vPort ",
                             absl::CHexEscape(name),
                             ", which was removed while no agent ran; `ip link del ",
@@ -115,9 +115,9 @@ absl::StatusOr<std::unique_ptr<Agent>> MakeAgent(AgentConfig config, Daemon* dae
   const TapOwner tap_owner{taps, daemon->loop(), state->path()};
   const auto make_port = [tap_owner](const VPortConfig& vport, MacAddr mac, int mtu, const Ves& ves,
                                      FabricPort*) -> absl::StatusOr<VPort> {
-    if (vport.type == "test") return MakeTest(vport, mac);
-    if (vport.type == "netdev") return MakeNetdevVPort(vport);
-    if (vport.type == "vhost-user") return MakeVhostVPort(vport, ves.workers());
+    if (vport.kind == &kTestVPort) return MakeTest(vport, mac);
+    if (vport.kind == &kNetdevVPort) return MakeNetdevVPort(vport);
+    if (vport.kind == &kVhostVPort) return MakeVhostVPort(vport, ves.workers());
     return MakeTapVPort(vport, tap_owner, mac, mtu, ves.config().SendsSegments());
   };
   config.realtime = FLAGS_realtime;

@@ -63,7 +63,7 @@ absl::StatusOr<std::unique_ptr<Agent>> MakeAgent(const AgentConfig& config, Daem
   const auto make_port = [daemon, gateways, uplinks](const VPortConfig& vport, MacAddr mac, int mtu,
                                                      const Ves&,
                                                      FabricPort* fabric) -> absl::StatusOr<VPort> {
-    if (vport.type == "uplink")
+    if (vport.kind == &kUplinkVPort)
       return Uplink::MakeVPort(vport, mac, {daemon->loop(), daemon->clock(), uplinks, fabric});
     return Gateway::MakeVPort(vport, mtu,
                               {fabric, daemon->loop(), daemon->clock(), FLAGS_statedir, gateways});

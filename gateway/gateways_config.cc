@@ -223,15 +223,18 @@ void CheckThereIsNoLoop(const std::vector<GatewayConfig>& gateways, Mistakes* mi
   }
 }
 
+constexpr VPortKind kGatewayVPort{
+    .name = "ipoib",
+    .noun = "gateway",
+    .if_replaced = "it leaves its IPoIB link and joins it again; no traffic for about 2 s"};
+
 VPortConfig VPortOf(const GatewayConfig& gateway) {
   VPortConfig vport;
   vport.name = gateway.name;
   vport.ves = gateway.ves;
-  vport.type = "ipoib";
+  vport.kind = &kGatewayVPort;
   vport.vlan.mode = PortMode::kAccess;
   vport.vlan.access_vlan = gateway.vlan;
-  vport.noun = "gateway";
-  vport.if_replaced = "it leaves its IPoIB link and joins it again; no traffic for about 2 s";
   vport.details = VPortDetails::Of(gateway);
   vport.line = gateway.line;
   return vport;

@@ -29,7 +29,7 @@ TEST(GatewayConfigTest, TheLeastThatWorks) {
   EXPECT_TRUE(gateway.grh);
   ASSERT_THAT(config.agent.vports, SizeIs(1)) << "its place in the VES";
   EXPECT_EQ(config.agent.vports[0].name, "gw0");
-  EXPECT_EQ(config.agent.vports[0].type, "ipoib");
+  EXPECT_EQ(config.agent.vports[0].kind->name, "ipoib");
 }
 
 TEST(GatewayConfigTest, ReadsEveryKey) {

@@ -27,7 +27,7 @@ TEST(UplinkConfigTest, TheLeastThatWorks) {
   EXPECT_TRUE(uplink.peers.empty());
   EXPECT_FALSE(uplink.mtu.has_value());
   ASSERT_THAT(config.agent.vports, SizeIs(1));
-  EXPECT_EQ(config.agent.vports[0].type, "uplink");
+  EXPECT_EQ(config.agent.vports[0].kind->name, "uplink");
   EXPECT_EQ(config.agent.vports[0].vlan.trunk_vlans, uplink.vlans.vlans());
 }
 
@@ -61,8 +61,8 @@ TEST(UplinkConfigTest, GatewaysAndUplinksShareOneFile) {
           absl::StrCat(kTrunkVes, "[[gateway]]\nname = 'gw0'\nves = 'blue'\n", kUplink), "f")
           .value();
   ASSERT_THAT(config.agent.vports, SizeIs(2));
-  EXPECT_EQ(config.agent.vports[0].type, "ipoib");
-  EXPECT_EQ(config.agent.vports[1].type, "uplink");
+  EXPECT_EQ(config.agent.vports[0].kind->name, "ipoib");
+  EXPECT_EQ(config.agent.vports[1].kind->name, "uplink");
 }
 
 TEST(UplinkConfigTest, ReportsMistakes) {

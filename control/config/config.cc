@@ -182,6 +182,24 @@ class VesReader {
   const TableReader reader_;
 };
 
+// Reports keys that a vPort of this kind does not have.
+void CheckKind(const TableReader& reader, const VPortKind& kind) {
+  for (const VPortKind* other : kVPortKinds) {
+    for (const auto& [key, example] : other->own) {
+      if (other != &kind && reader.Has(key)) {
+        reader.Mistake(key, absl::StrCat(key, " is for type = \"", other->name,
+                                         "\"; add that, or remove ", key));
+      }
+      if (other == &kind && !example.empty()) reader.Require(key, example);
+    }
+  }
+  for (const auto& [key, why] : kind.lacks) {
+    if (!reader.Has(key)) continue;
+    reader.Mistake(
+        key, absl::StrCat(key, " is not for type = \"", kind.name, "\": ", why, "; remove it"));
+  }
+}
+
 // Reads one [[vport]].
 class VPortReader {
  public:
@@ -198,9 +216,10 @@ class VPortReader {
              "it is an interface's name: 1 to 15 bytes, without spaces, '/', ':' and '%', and not "
              "\"all\" or \"default\"",
              &vport.name);
-    constexpr const char* kTypes[] = {"tap", "test", "netdev", "vhost-user"};
-    if (const auto type = reader_.OneOf("type", {"tap", "test", "netdev", "vhost-user"}))
-      vport.type = kTypes[*type];
+    std::vector<absl::string_view> types;
+    for (const VPortKind* kind : kVPortKinds) types.push_back(kind->name);
+    if (const auto type = reader_.OneOf("type", types)) vport.kind = kVPortKinds[*type];
+    CheckKind(reader_, *vport.kind);
     ReadNetdev(reader_, &vport);
     ReadVhost(reader_, &vport);
     vport.mac = reader_.Mac("mac");

@@ -17,6 +17,7 @@
 #include "absl/types/span.h"
 #include "control/config/config_text.h"
 #include "control/config/vport_details.h"
+#include "control/config/vport_kind.h"
 #include "fdb/move_damper.h"
 #include "fdb/vport_address.h"  // HeaderForm
 #include "vswitch/base/address.h"
@@ -113,18 +114,19 @@ struct VPortConfig {
   // Sticky MACs never age, so without a limit one port could fill the VES's FDB permanently.
   static constexpr size_t kStickyLimit = 1024;
 
-  std::string name;          // unique; also the netdev's name, so at most 15 bytes
-  std::string ves;           // the name of its VES
-  std::string type = "tap";  // "tap", "netdev", "vhost-user" or "test"
-  std::string netdev;        // if type = "netdev": the interface, which exists without the agent
-  std::string socket;        // if type = "vhost-user": that of the virtual machine's interface
+  std::string name;                    // unique; also the netdev's name, so at most 15 bytes
+  std::string ves;                     // the name of its VES
+  const VPortKind* kind = &kTapVPort;  // "type"
+  std::string netdev;  // if type = "netdev": the interface, which exists without the agent
+  std::string socket;  // if type = "vhost-user": that of the virtual machine's interface
   // "socket_mode = \"client\"": connect to the socket, where the machine listens.
   bool connects = false;
   absl::optional<MacAddr> mac;  // of the netdev; default: random, kept in the state directory
   VlanPolicy vlan;              // mode, access_vlan, trunk_vlans, native_vlan
   // Always behind it, in its access (or native) VLAN; never learned elsewhere.
   std::vector<MacAddr> static_macs;
-  // The netdev's MTU; default: the VES's. It may be larger, up to 9000, if the VES SendsSegments.
+  // The netdev's MTU; default: the VES's. It may be larger, up to 9000, if the kind
+  // takes_segments and the VES SendsSegments.
   absl::optional<int> mtu;
   // Of MACs learned on it; default: vport_fdb_limit, or if sticky kStickyLimit.
   absl::optional<size_t> fdb_limit;
@@ -132,9 +134,6 @@ struct VPortConfig {
   bool up = true;       // set the interface up
   // Drop frames with the netdev's MAC as source that come from elsewhere.
   bool pin_mac = true;
-  // The operator's word for a vPort of this type, and what a replacement costs. eoib-gateway sets
-  // both.
-  std::string noun = "vPort", if_replaced = "its link goes down for a moment";
   VPortDetails details;  // of eoib-gateway's kinds
   int line = 0;
   friend bool operator==(const VPortConfig&, const VPortConfig&) = default;

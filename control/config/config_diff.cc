@@ -41,7 +41,7 @@ Effect EffectOf(VesConfig before, const VesConfig& after) {
 }
 
 bool KeepsInterface(const VPortConfig& before, const VPortConfig& after) {
-  return before.type == after.type && before.netdev == after.netdev &&
+  return before.kind == after.kind && before.netdev == after.netdev &&
          before.socket == after.socket && before.connects == after.connects &&
          before.mac == after.mac && before.details.MayBecome(after.details);
 }
@@ -77,12 +77,12 @@ ConfigDiff::Names Compare(const std::vector<Config>& before, const std::vector<C
   return names;
 }
 
-std::string NounOf(const VesConfig&) { return "VES"; }
-std::string NounOf(const VPortConfig& vport) { return vport.noun; }
-std::string IfReplaced(const VesConfig&) {
+absl::string_view NounOf(const VesConfig&) { return "VES"; }
+absl::string_view NounOf(const VPortConfig& vport) { return vport.kind->noun; }
+absl::string_view IfReplaced(const VesConfig&) {
   return "its vPorts lose traffic until it has joined its group";
 }
-std::string IfReplaced(const VPortConfig& vport) { return vport.if_replaced; }
+absl::string_view IfReplaced(const VPortConfig& vport) { return vport.kind->if_replaced; }
 
 // A line for each of `names`, which are of `configs`.
 template <typename Config>

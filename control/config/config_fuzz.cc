@@ -33,8 +33,8 @@ void CheckAccepted(const AgentConfig& config) {
   for (const VPortConfig& vport : config.vports) {
     EOIB_CHECK(!vport.name.empty() && vport.name.size() <= 15 && vports.insert(vport.name).second);
     EOIB_CHECK(veses.count(vport.ves) == 1);
-    EOIB_CHECK((vport.type == "netdev") == !vport.netdev.empty());
-    EOIB_CHECK((vport.type == "vhost-user") == !vport.socket.empty());
+    EOIB_CHECK((vport.kind == &kNetdevVPort) == !vport.netdev.empty());
+    EOIB_CHECK((vport.kind == &kVhostVPort) == !vport.socket.empty());
     EOIB_CHECK(!vport.mac.has_value() || (!vport.mac->IsGroup() && !vport.mac->IsZero()));
     EOIB_CHECK(!vport.mtu.has_value() || (*vport.mtu >= 68 && *vport.mtu <= 9000));
     EOIB_CHECK(vport.vlan.Untagged().IsValid() && !vport.vlan.trunk_vlans.empty());

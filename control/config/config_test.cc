@@ -187,7 +187,7 @@ TEST(ConfigTest, ReadsEveryKeyOfATrunk) {
   const VPortConfig& vport = config->vports[0];
   EXPECT_EQ("p1", vport.name);
   EXPECT_EQ("blue", vport.ves);
-  EXPECT_EQ("test", vport.type);
+  EXPECT_EQ(&kTestVPort, vport.kind);
   EXPECT_EQ(MacAddr::FromUint64(0x025e10000001), vport.mac);
   EXPECT_EQ(PortMode::kTrunk, vport.vlan.mode);
   EXPECT_EQ("10,100-110", vport.vlan.trunk_vlans.ToString());
@@ -202,7 +202,7 @@ TEST(ConfigTest, DefaultsOfAVPort) {
   const auto config = ParseConfig(WithVPort(""), "f");
   ASSERT_EQ("OK", ErrorOf(config));
   const VPortConfig& vport = config->vports[0];
-  EXPECT_EQ("tap", vport.type);
+  EXPECT_EQ(&kTapVPort, vport.kind);
   EXPECT_EQ(absl::nullopt, vport.mac);
   EXPECT_EQ(PortMode::kAccess, vport.vlan.mode);
   EXPECT_EQ(Vid(0), vport.vlan.access_vlan);

@@ -13,8 +13,7 @@
 
 namespace eoib {
 
-// Reads "netdev" of a vPort whose type was read. Reports the keys that say what such a vPort leaves
-// alone, and "netdev" for another type.
+// Reads "netdev" of a vPort whose type was read.
 void ReadNetdev(const TableReader& reader, VPortConfig* vport);
 
 // Reports netdevs of two vPorts, and netdevs that are the TAPs of others.

@@ -25,7 +25,7 @@ TEST(NetdevConfigTest, ReadsTheNetdev) {
   const auto config = ParseConfig(
       WithNetdev("netdev = 'eth1'\nmode = 'trunk'\nstatic_macs = ['02:00:00:00:00:01']\n"), "f");
   ASSERT_TRUE(config.ok()) << config.status();
-  EXPECT_EQ(config->vports[0].type, "netdev");
+  EXPECT_EQ(config->vports[0].kind, &kNetdevVPort);
   EXPECT_EQ(config->vports[0].netdev, "eth1");
   EXPECT_EQ(ParseConfig("[[ves]]\nname = 'b'\npkey = 1\n[[vport]]\nname = 'p1'\nves = 'b'\n", "f")
                 ->vports[0]

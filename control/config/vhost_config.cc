@@ -17,16 +17,6 @@ namespace {
 constexpr char kSocketHint[] =
     "it is the path of a socket, such as \"/run/eoib/vm1.sock\": absolute, and at most 107 bytes";
 
-struct OfTheGuest {
-  const char* key;
-  const char* why;
-};
-constexpr OfTheGuest kOfTheGuest[] = {
-    {"mac", "the guest has its own MAC (QEMU: -device virtio-net-pci,mac=...)"},
-    {"up", "the guest sets its interface up"},
-    {"pin_mac", "the vPort has no MAC of its own; use static_macs for the guest's"},
-};
-
 bool IsSocketPath(const std::string& path) {
   return path.size() > 1 && path.front() == '/' && path.back() != '/' &&
          path.size() < sizeof(sockaddr_un::sun_path) &&
@@ -37,25 +27,12 @@ bool IsSocketPath(const std::string& path) {
 }  // namespace
 
 void ReadVhost(const TableReader& reader, VPortConfig* vport) {
-  if (vport->type != "vhost-user") {
-    for (const char* key : {"socket", "socket_mode"}) {
-      if (!reader.Has(key)) continue;
-      reader.Mistake(key,
-                     absl::StrCat(key, " is for type = \"vhost-user\"; add that, or remove ", key));
-    }
-    return;
-  }
-  reader.Require("socket", "\"/run/eoib/vm1.sock\", the socket that the virtual machine uses, too");
+  if (vport->kind != &kVhostVPort) return;
   if (const auto path = reader.String("socket", kSocketHint)) {
     vport->socket = *path;
     if (!IsSocketPath(*path)) reader.Wrong("socket", kSocketHint);
   }
   vport->connects = reader.OneOf("socket_mode", {"server", "client"}) == 1u;
-  for (const OfTheGuest& one : kOfTheGuest) {
-    if (!reader.Has(one.key)) continue;
-    reader.Mistake(one.key, absl::StrCat(one.key, " is not for type = \"vhost-user\": ", one.why,
-                                         "; remove it"));
-  }
 }
 
 void CheckSocketsDiffer(const std::vector<VPortConfig>& vports, Mistakes* mistakes) {

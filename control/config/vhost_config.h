@@ -13,8 +13,7 @@
 
 namespace eoib {
 
-// Reads "socket" and "socket_mode" of a vPort whose type was read. Reports the keys that are the
-// guest's own, and these two for another type.
+// Reads "socket" and "socket_mode" of a vPort whose type was read.
 void ReadVhost(const TableReader& reader, VPortConfig* vport);
 
 // Reports sockets of two vPorts.

@@ -25,7 +25,7 @@ TEST(VhostConfigTest, ReadsTheSocket) {
   const auto config =
       ParseConfig(WithVhost("socket = '/run/vm1.sock'\nmtu = 9000\nmode = 'trunk'\n"), "f");
   ASSERT_TRUE(config.ok()) << config.status();
-  EXPECT_EQ(config->vports[0].type, "vhost-user");
+  EXPECT_EQ(config->vports[0].kind, &kVhostVPort);
   EXPECT_EQ(config->vports[0].socket, "/run/vm1.sock");
   EXPECT_FALSE(config->vports[0].connects);
   EXPECT_FALSE(

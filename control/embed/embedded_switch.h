@@ -29,6 +29,8 @@
 
 namespace eoib {
 
+inline constexpr VPortKind kEmbeddedVPort{.name = "embedded"};
+
 // Any thread but eoib-ctl calls everything. After a failed check, or when the HCA is lost, the
 // switch has failed for good: calls return an error. After a failed check what the switch owns is
 // leaked, because its state is unknown.

@@ -65,7 +65,7 @@ class EmbeddedSwitchTest : public ::testing::Test {
     VPortConfig config;
     config.name = name;
     config.ves = ves;
-    config.type = "embedded";
+    config.kind = &kEmbeddedVPort;
     config.vlan.mode = PortMode::kTrunk;
     config.pin_mac = false;
     return to->AddVPort(config, PKey(pkey), options);

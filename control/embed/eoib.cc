@@ -121,7 +121,7 @@ absl::StatusOr<std::unique_ptr<eoib_vport>> OpenVPort(eoib_port* port,
   VPortConfig config;
   config.name = options.name;
   config.ves = options.ves;
-  config.type = "embedded";
+  config.kind = &kEmbeddedVPort;
   config.vlan.mode = PortMode::kTrunk;
   config.pin_mac = options.mac != nullptr;
   BurstPort::Options bursts;

@@ -177,7 +177,7 @@ size_t VPortPeers::CountOf(const VPort& vport) const {
 Json VPortJson(const Ves& ves, const VPort& vport, const VPortPeers& peers) {
   const VlanPolicy& vlan = vport.config.vlan;
   Json json = {
-      {"name", vport.config.name}, {"ves", ves.config().name}, {"type", vport.config.type}};
+      {"name", vport.config.name}, {"ves", ves.config().name}, {"type", vport.config.kind->name}};
   if (!vport.port->mac().IsZero()) json["mac"] = vport.port->mac().ToString();
   json["mode"] = vlan.mode == PortMode::kAccess ? "access" : "trunk";
   if (vlan.mode == PortMode::kAccess) {

@@ -182,8 +182,7 @@ void Ves::SetCarrier(bool up) {
 int Ves::InterfaceMtu(const VPortConfig& vport) const {
   const int overhead = static_cast<int>(kMtuOverhead);
   const int largest = static_cast<int>(forwarder().mtu()) - overhead;
-  const bool in_segments =
-      (vport.type == "tap" || vport.type == "vhost-user") && config_.SendsSegments();
+  const bool in_segments = vport.kind->takes_segments && config_.SendsSegments();
   const int limit =
       in_segments ? static_cast<int>(PieceLayout(forwarder().mtu()).Largest()) - overhead : largest;
   return std::min(vport.mtu.value_or(largest), limit);

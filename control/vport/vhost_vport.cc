@@ -58,7 +58,7 @@ absl::StatusOr<VPort> MakeVhostVPort(const VPortConfig& config, size_t workers) 
 
 absl::Status CheckVhostInstalled(const AgentConfig& config) {
   for (const VPortConfig& vport : config.vports) {
-    if (vport.type != "vhost-user") continue;
+    if (vport.kind != &kVhostVPort) continue;
     if (absl::Status status = CheckVhostLibrary(); !status.ok()) return OfVPort(vport, status);
   }
   return absl::OkStatus();

@@ -225,14 +225,12 @@ VPortConfig VPortOf(const UplinkConfig& uplink) {
   VPortConfig vport;
   vport.name = uplink.name;
   vport.ves = uplink.ves;
-  vport.type = "uplink";
+  vport.kind = &kUplinkVPort;
   vport.vlan.mode = PortMode::kTrunk;
   vport.vlan.trunk_vlans = uplink.vlans.vlans();
   vport.vlan.native_vlan = uplink.vlans.native();
   vport.fdb_limit = uplink.fdb_limit;
   vport.pin_mac = false;
-  vport.noun = "uplink";
-  vport.if_replaced = "it opens its netdev again; no traffic until the election is over";
   vport.details = VPortDetails::Of(uplink);
   vport.line = uplink.line;
   return vport;

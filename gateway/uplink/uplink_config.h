@@ -58,6 +58,10 @@ struct UplinkConfig {
   friend bool operator==(const UplinkConfig&, const UplinkConfig&) = default;
 };
 
+inline constexpr VPortKind kUplinkVPort{
+    .name = "uplink",
+    .noun = "uplink",
+    .if_replaced = "it opens its netdev again; no traffic until the election is over"};
 // The vPort of an uplink in its VES.
 VPortConfig VPortOf(const UplinkConfig& uplink);
 
