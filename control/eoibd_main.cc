@@ -16,6 +16,7 @@
 #include "control/agent.h"
 #include "control/config/config.h"
 #include "control/config/config_diff.h"
+#include "control/config/config_keys.h"
 #include "control/operator/agent_commands.h"
 #include "control/operator/config_commands.h"
 #include "control/state/state_dir.h"

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "control/agent.h"
+#include "control/config/config_keys.h"
 #include "control/operator/agent_commands.h"
 #include "control/operator/config_commands.h"
 #include "control/state/state_dir.h"

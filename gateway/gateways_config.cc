@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "control/config/config_diff.h"
+#include "control/config/config_keys.h"
 
 // After everything else.
 #include "control/config/config_reader.h"

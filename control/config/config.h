@@ -14,7 +14,6 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
-#include "absl/types/span.h"
 #include "control/config/config_text.h"
 #include "control/config/vport_details.h"
 #include "control/config/vport_kind.h"
@@ -43,65 +42,25 @@ struct GroupParameters {
 // fabric without multicast.
 enum class FloodMode { kGroup, kReplicate };
 
-// The keys of [[ves]] and [[vport]].
-inline constexpr absl::string_view kVesKeys[] = {"name",
-                                                 "pkey",
-                                                 "vlans",
-                                                 "header",
-                                                 "group_fwd_mask",
-                                                 "qkey",
-                                                 "mtu",
-                                                 "sl",
-                                                 "traffic_class",
-                                                 "hop_limit",
-                                                 "ageing",
-                                                 "fdb_limit",
-                                                 "vport_fdb_limit",
-                                                 "announce",
-                                                 "agents",
-                                                 "flood",
-                                                 "move_damping",
-                                                 "damping_moves",
-                                                 "damping_window",
-                                                 "damping_freeze"};
-inline constexpr absl::string_view kVPortKeys[] = {
-    "name", "ves",       "type",        "netdev",      "socket",      "socket_mode",
-    "mac",  "mode",      "access_vlan", "trunk_vlans", "native_vlan", "static_macs",
-    "mtu",  "fdb_limit", "sticky",      "pin_mac",     "up"};
-
-inline std::vector<std::string> ToKeys(absl::Span<const absl::string_view> keys) {
-  return {keys.begin(), keys.end()};
-}
-
-// [[ves]]: one partition of the subnet as one switch.
+// [[ves]]: one partition of the subnet as one switch. config_keys.h explains the keys.
 struct VesConfig {
-  std::string name;  // unique; [A-Za-z0-9_.-]{1,32}
-  PKey pkey;         // the partition, as a full or limited member
-  VlanSet vlans =
-      VlanSet::All();         // "vlans = [0, 10, \"100-199\"]"; default all. 0: untagged frames
-  absl::optional<QKey> qkey;  // default 0x80000000 | P_Key; controlled
-  GroupParameters group;      // "mtu", "sl", "traffic_class", "hop_limit"
-  absl::Duration ageing = absl::Seconds(300);  // "ageing = 300", seconds; 0: never
-  size_t fdb_limit = 65536;                    // MACs of the VES
-  // MACs of each vPort, local or remote; default: only the VES's limit.
+  std::string name;  // unique
+  PKey pkey;         // full or limited member
+  VlanSet vlans = VlanSet::All();
+  absl::optional<QKey> qkey;  // controlled
+  GroupParameters group;
+  absl::Duration ageing = absl::Seconds(300);
+  size_t fdb_limit = 65536;
   absl::optional<size_t> vport_fdb_limit;
-  // "flood = \"group\"" or "replicate", which needs `announce`.
-  FloodMode flood = FloodMode::kGroup;
+  FloodMode flood = FloodMode::kGroup;  // kReplicate needs `announce`
   // Each with a queue pair and a forwarder; not in the file. See `workers`.
   size_t queues = 1;
-  // Speak the vPort protocol; false: be learned from traffic only.
   bool announce = true;
-  MoveDamper::Options
-      damping;   // "move_damping", "damping_moves", "damping_window", "damping_freeze"
-  int line = 0;  // of its table in the file
-  // "group_fwd_mask = 0xfff9": bit x forwards frames to 01:80:c2:00:00:0x. Bit 1, pause, is never
-  // set.
-  uint16_t group_fwd_mask = kDefaultGroupForwardMask;
-  // "agents = [\"fe80::2:c903:e:b72\"]": only messages of agents at these ports (GIDs) count;
-  // default: of every agent.
-  absl::optional<std::vector<Gid>> agents;
-  // "header = \"eoib\"" or "xve": what this agent sends; it accepts both.
-  HeaderForm header = HeaderForm::kEoib;
+  MoveDamper::Options damping;
+  int line = 0;                                        // of its table in the file
+  uint16_t group_fwd_mask = kDefaultGroupForwardMask;  // without bit 1, pause
+  absl::optional<std::vector<Gid>> agents;             // absent: every agent
+  HeaderForm header = HeaderForm::kEoib;               // what this agent sends; it accepts both
 
   // Whether this agent may send segments: it hears who takes them, and its header has a place for
   // them.
@@ -109,30 +68,26 @@ struct VesConfig {
   friend bool operator==(const VesConfig&, const VesConfig&) = default;
 };
 
-// [[vport]]: a port of a VES on this host.
+// [[vport]]: a port of a VES on this host. config_keys.h explains the keys.
 struct VPortConfig {
   // Sticky MACs never age, so without a limit one port could fill the VES's FDB permanently.
   static constexpr size_t kStickyLimit = 1024;
 
-  std::string name;                    // unique; also the netdev's name, so at most 15 bytes
-  std::string ves;                     // the name of its VES
-  const VPortKind* kind = &kTapVPort;  // "type"
-  std::string netdev;  // if type = "netdev": the interface, which exists without the agent
-  std::string socket;  // if type = "vhost-user": that of the virtual machine's interface
-  // "socket_mode = \"client\"": connect to the socket, where the machine listens.
-  bool connects = false;
-  absl::optional<MacAddr> mac;  // of the netdev; default: random, kept in the state directory
-  VlanPolicy vlan;              // mode, access_vlan, trunk_vlans, native_vlan
-  // Always behind it, in its access (or native) VLAN; never learned elsewhere.
+  std::string name;  // unique; also the netdev's name, so at most 15 bytes
+  std::string ves;
+  const VPortKind* kind = &kTapVPort;
+  std::string netdev;           // of kNetdevVPort
+  std::string socket;           // of kVhostVPort
+  bool connects = false;        // to the socket, where the machine listens
+  absl::optional<MacAddr> mac;  // default: random, kept in the state directory
+  VlanPolicy vlan;
   std::vector<MacAddr> static_macs;
-  // The netdev's MTU; default: the VES's. It may be larger, up to 9000, if the kind
-  // takes_segments and the VES SendsSegments.
+  // Default: the VES's. It may be larger if the kind takes_segments and the VES SendsSegments.
   absl::optional<int> mtu;
-  // Of MACs learned on it; default: vport_fdb_limit, or if sticky kStickyLimit.
+  // Default: vport_fdb_limit, or if sticky kStickyLimit.
   absl::optional<size_t> fdb_limit;
-  bool sticky = false;  // MACs learned on it neither age nor move
-  bool up = true;       // set the interface up
-  // Drop frames with the netdev's MAC as source that come from elsewhere.
+  bool sticky = false;
+  bool up = true;
   bool pin_mac = true;
   VPortDetails details;  // of eoib-gateway's kinds
   int line = 0;

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "control/config/config_keys.h"
 #include "fdb/fdb_ticks.h"
 
 namespace eoib {
@@ -16,8 +17,6 @@ const Config* Find(const std::vector<Config>& configs, const std::string& name) 
   return found == configs.end() ? nullptr : &*found;
 }
 
-enum class Effect { kInPlace, kReattached, kReplaced };
-
 // Equal but for their places in the file.
 template <typename Config>
 bool Same(Config a, const Config& b) {
@@ -25,35 +24,23 @@ bool Same(Config a, const Config& b) {
   return a == b;
 }
 
-// The FDB has ages in ticks, whose length follows from the ageing time. The other keys make the
-// queue pair and the group.
-Effect EffectOf(VesConfig before, const VesConfig& after) {
-  if (FdbTicks(before.ageing).tick() != FdbTicks(after.ageing).tick()) return Effect::kReplaced;
-  before.vlans = after.vlans;
-  before.group_fwd_mask = after.group_fwd_mask;
-  before.ageing = after.ageing;
-  before.fdb_limit = after.fdb_limit;
-  before.vport_fdb_limit = after.vport_fdb_limit;
-  before.damping = after.damping;
-  before.agents = after.agents;
-  before.queues = after.queues;
-  return Same(before, after) ? Effect::kInPlace : Effect::kReplaced;
+#define EOIB_X(key, member, its_effect, ...) \
+  if (before.member != after.member) effect = std::max(effect, Effect::its_effect);
+
+// The FDB has ages in ticks, whose length follows from the ageing time.
+Effect EffectOf(const VesConfig& before, const VesConfig& after) {
+  const bool same_ticks = FdbTicks(before.ageing).tick() == FdbTicks(after.ageing).tick();
+  Effect effect = same_ticks ? Effect::kInPlace : Effect::kReplaced;
+  EOIB_VES_KEYS(EOIB_X)
+  return effect;
 }
 
-bool KeepsInterface(const VPortConfig& before, const VPortConfig& after) {
-  return before.kind == after.kind && before.netdev == after.netdev &&
-         before.socket == after.socket && before.connects == after.connects &&
-         before.mac == after.mac && before.details.MayBecome(after.details);
+Effect EffectOf(const VPortConfig& before, const VPortConfig& after) {
+  Effect effect = before.details.MayBecome(after.details) ? Effect::kInPlace : Effect::kReplaced;
+  EOIB_VPORT_KEYS(EOIB_X)
+  return effect;
 }
-
-// The other keys decide which frames the vPort carries, and which MACs are behind it.
-Effect EffectOf(VPortConfig before, const VPortConfig& after) {
-  if (!KeepsInterface(before, after)) return Effect::kReplaced;
-  before.mtu = after.mtu;
-  before.fdb_limit = after.fdb_limit;
-  before.details = after.details;
-  return Same(before, after) ? Effect::kInPlace : Effect::kReattached;
-}
+#undef EOIB_X
 
 std::vector<std::string>* ListOf(Effect effect, ConfigDiff::Names* names) {
   if (effect == Effect::kInPlace) return &names->changed;

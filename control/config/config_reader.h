@@ -33,9 +33,6 @@ absl::StatusOr<AgentConfig> ParseConfigWith(const ConfigText& config,
 // The text of a configuration file. kNotFound if there is none: the message has `example`.
 absl::StatusOr<std::string> ReadConfigFile(const std::string& path, absl::string_view example);
 
-// Whether the kernel accepts `name` for a netdev.
-bool IsNetdevName(absl::string_view name);
-
 }  // namespace eoib
 
 #endif  // EOIB_CONTROL_CONFIG_CONFIG_READER_H_

@@ -249,12 +249,12 @@ std::vector<std::string> TableReader::Texts(absl::string_view key,
   return texts;
 }
 
-std::vector<MacAddr> TableReader::Macs(absl::string_view key) const {
-  if (!Has(key)) return {};
+absl::optional<std::vector<MacAddr>> TableReader::Macs(absl::string_view key) const {
+  if (!Has(key)) return absl::nullopt;
   const auto* array = Find(key)->as_array();
   if (array == nullptr) {
     Wrong(key, absl::StrCat("write ", key, " = [\"02:00:5e:10:00:01\"]"));
-    return {};
+    return absl::nullopt;
   }
   std::vector<MacAddr> macs;
   for (const toml::node& element : *array) {

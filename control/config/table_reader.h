@@ -82,7 +82,7 @@ class TableReader {
   absl::optional<size_t> OneOf(absl::string_view key,
                                const std::vector<absl::string_view>& choices) const;
   absl::optional<int64_t> Integer(absl::string_view key, int64_t min, int64_t max,
-                                  absl::string_view unit) const;
+                                  absl::string_view unit = "") const;
   // An integer, or a string such as "0x8001".
   absl::optional<int64_t> IntegerOrString(absl::string_view key, int64_t min, int64_t max,
                                           absl::string_view hint) const;
@@ -94,7 +94,7 @@ class TableReader {
   absl::optional<MacAddr> Mac(absl::string_view key) const {
     return Has(key) ? Mac(key, *Find(key)) : absl::nullopt;
   }
-  std::vector<MacAddr> Macs(absl::string_view key) const;
+  absl::optional<std::vector<MacAddr>> Macs(absl::string_view key) const;
   // An array of at most `most` GIDs of ports. Mistakes in it are reported, and left out.
   absl::optional<std::vector<Gid>> Gids(absl::string_view key, size_t most) const;
   // An array of strings; a mistake suggests `example`.

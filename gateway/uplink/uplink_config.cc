@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "control/config/config_keys.h"
 
 // After everything else.
 #include "control/config/config_reader.h"
