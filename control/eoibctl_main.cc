@@ -49,7 +49,7 @@ constexpr char kUsage[] =
     "usage: eoibctl [-j] [-t NAME|PATH] [--rundir DIR] [--timeout SECONDS] COMMAND [ARGUMENT...]\n"
     "\n"
     "Sends a command to a running program, eoibd unless -t names another, and prints its answer.\n"
-    "  eoibctl help [COMMAND]    lists the commands of the program, or explains one\n"
+    "  eoibctl help [COMMAND...] lists the commands of the program, or explains one\n"
     "  eoibctl show              VESes and vPorts\n"
     "  eoibctl fdb show [VES]    where MAC addresses are\n"
     "  eoibctl fdb monitor VES   events of the MAC addresses, until interrupted\n"

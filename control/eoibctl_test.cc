@@ -19,10 +19,12 @@ class EoibctlTest : public ::testing::Test {
   EoibctlTest() : rundir_(MakeTemporaryDirectory()) {
     for (const char* program : {"eoibd", "fabricd"}) {
       auto& registry = program == std::string("eoibd") ? eoibd_ : fabricd_;
-      registry.Register(
-          {"fdb/show", "[VES]", "", 0, 1, [program](const CommandRegistry::Arguments& arguments) {
-             return absl::StrCat(program, ": fdb of ", arguments.empty() ? "all" : arguments[0]);
-           }});
+      registry.Register({{.name = "fdb/show",
+                          .usage = "[VES]",
+                          .handler = [program](const CommandRegistry::Arguments& arguments) {
+                            return absl::StrCat(program, ": fdb of ",
+                                                arguments.empty() ? "all" : arguments[0]);
+                          }}});
     }
   }
   ProgramResult Eoibctl(const std::string& arguments) const {
@@ -38,7 +40,7 @@ TEST_F(EoibctlTest, SendsTheCommandToItsTarget) {
       fabricd(rundir_ + "/fabricd.ctl", &fabricd_);
   const std::string kCommands =
       "The available commands are:\n  fdb/show                [VES]\n  help                    "
-      "[COMMAND]\n  list-commands\n";
+      "[COMMAND...]\n  list-commands\n";
   const struct {
     const char* description;
     std::string arguments;
@@ -77,28 +79,30 @@ TEST_F(EoibctlTest, SendsTheCommandToItsTarget) {
 TEST_F(EoibctlTest, FdbShowJoinsTheAnswersOfALargeFdb) {
   CommandRegistry registry;
   registry.Register(
-      {"fdb/show", "", "", 0, 3,
-       [](const CommandRegistry::Arguments& arguments) -> absl::StatusOr<std::string> {
-         if (arguments.empty()) return std::string("VES a\n1\nmore: fdb show a 0 m1\nVES b\n9\n");
-         if (arguments[2] == "m1") return std::string("2\nmore: fdb show a 0 m2\n");
-         if (arguments[2] == "m2") return std::string("3\n");
-         return absl::NotFoundError(arguments[2]);
-       }});
+      {{.name = "fdb/show",
+        .usage = "[VES VLAN MAC]",
+        .handler = [](const CommandRegistry::Arguments& arguments) -> absl::StatusOr<std::string> {
+          if (arguments.empty()) return std::string("VES a\n1\nmore: fdb show a 0 m1\nVES b\n9\n");
+          if (arguments[2] == "m1") return std::string("2\nmore: fdb show a 0 m2\n");
+          if (arguments[2] == "m2") return std::string("3\n");
+          return absl::NotFoundError(arguments[2]);
+        }}});
   const RunningServer eoibd(rundir_ + "/eoibd.ctl", &registry);
   EXPECT_EQ(Eoibctl("fdb show").out, "VES a\n1\n2\n3\nVES b\n9\n");
 }
 
 TEST_F(EoibctlTest, AnswersInJson) {
-  eoibd_.Register({"ves/list", "", "", 0, 0, [](const CommandRegistry::Arguments&) {
-                     return Answer(
-                         {{"zebra", 1}, {"ape", {{{"name", "blue"}}}}},
-                         [](const Json& json) { return TextOf(json, "zebra") + " zebras"; });
-                   }});
+  eoibd_.Register({{.name = "ves/list", .handler = [](const CommandRegistry::Arguments&) {
+                      return Answer(
+                          {{"zebra", 1}, {"ape", {{{"name", "blue"}}}}},
+                          [](const Json& json) { return TextOf(json, "zebra") + " zebras"; });
+                    }}});
   eoibd_.Register(
-      {"fail", "", "", 0, 0, [](const CommandRegistry::Arguments&) -> absl::StatusOr<Answer> {
-         return absl::InternalError("broken");
-       }});
-  eoibd_.RegisterText("ping", "", [] { return "pong\n"; });
+      {{.name = "fail", .handler = [](const CommandRegistry::Arguments&) -> absl::StatusOr<Answer> {
+          return absl::InternalError("broken");
+        }}});
+  eoibd_.Register(
+      {{.name = "ping", .handler = [](const CommandRegistry::Arguments&) { return "pong\n"; }}});
   const RunningServer eoibd(rundir_ + "/eoibd.ctl", &eoibd_);
   EXPECT_EQ(Eoibctl("ves list").out, "1 zebras\n");
   for (const char* option : {"-j", "--json"}) {
@@ -120,12 +124,15 @@ TEST_F(EoibctlTest, FdbShowJoinsTheAnswersOfALargeFdbInJson) {
     if (has_more) ves["next"] = {{"vlan", entry}, {"mac", "m"}};
     return ves;
   };
-  registry.Register({"fdb/show", "", "", 0, 3, [part](const CommandRegistry::Arguments& arguments) {
-                       const int next = arguments.empty() ? 1 : std::stoi(arguments[1]) + 1;
-                       Json veses = Json::array({part("a", next, next < 3)});
-                       if (arguments.empty()) veses.push_back(part("b", 9, false));
-                       return Answer({{"veses", veses}}, [](const Json&) { return std::string(); });
-                     }});
+  registry.Register(
+      {{.name = "fdb/show",
+        .usage = "[VES VLAN MAC]",
+        .handler = [part](const CommandRegistry::Arguments& arguments) {
+          const int next = arguments.empty() ? 1 : std::stoi(arguments[1]) + 1;
+          Json veses = Json::array({part("a", next, next < 3)});
+          if (arguments.empty()) veses.push_back(part("b", 9, false));
+          return Answer({{"veses", veses}}, [](const Json&) { return std::string(); });
+        }}});
   const RunningServer eoibd(rundir_ + "/eoibd.ctl", &registry);
   EXPECT_EQ(Eoibctl("-j fdb show").out,
             "{\"veses\":[{\"name\":\"a\",\"entries\":[{\"vlan\":1},{\"vlan\":2},{\"vlan\":3}]},"
@@ -159,12 +166,12 @@ TEST_F(EoibctlTest, ExplainsItself) {
 TEST_F(EoibctlTest, OutputThatCannotBeWrittenIsAnError) {
   const std::string text(100'000, 'x');
   eoibd_.Register(
-      {"long", "", "", 0, 0, [&text](const CommandRegistry::Arguments&) { return text; }});
+      {{.name = "long", .handler = [&text](const CommandRegistry::Arguments&) { return text; }}});
   const auto monitor = [](const CommandRegistry::Arguments&) {
     return Answer({{"next", 1}, {"more", false}, {"events", Json::array({"moved"})}},
                   [](const Json&) { return std::string("next 1\nmoved\n"); });
   };
-  eoibd_.Register({"fdb/monitor", "VES [NEXT]", "", 1, 2, monitor});
+  eoibd_.Register({{.name = "fdb/monitor", .usage = "VES [NEXT]", .handler = monitor}});
   const RunningServer eoibd(rundir_ + "/eoibd.ctl", &eoibd_);
   for (const char* arguments :
        {"--help", "-h", "--version", "help", "list-commands", "fdb show", "-j help", "long",
@@ -191,8 +198,9 @@ TEST_F(EoibctlTest, OutputThatCannotBeWrittenIsAnError) {
 // The pipe has no reader from the start. By default SIGPIPE ends the program; here it is ignored,
 // as in a service of systemd.
 TEST_F(EoibctlTest, APipeThatClosesEarlyIsNoError) {
-  eoibd_.Register({"long", "", "", 0, 0,
-                   [](const CommandRegistry::Arguments&) { return std::string(100'000, 'x'); }});
+  eoibd_.Register({{.name = "long", .handler = [](const CommandRegistry::Arguments&) {
+                      return std::string(100'000, 'x');
+                    }}});
   const RunningServer eoibd(rundir_ + "/eoibd.ctl", &eoibd_);
   for (const char* arguments : {"help", "long"}) {
     const ProgramResult result = RunProgram(

@@ -92,6 +92,8 @@ std::string RoutesText(const Json& gateway) {
   return text;
 }
 
+std::string GroupsText(const Json& gateway) { return ipoib::GroupsText(gateway["groups"]); }
+
 std::string FlushText(const Json& gateway) {
   return absl::StrCat("gateway ", TextOf(gateway, "name"), ": ", TextOf(gateway, "flushed"),
                       " routes flushed\n");
@@ -134,47 +136,35 @@ absl::StatusOr<Answer> Trace(const Gateways& gateways,
 }  // namespace
 
 void RegisterGatewayCommands(const Gateways* gateways, CommandRegistry* registry) {
-  const auto add = [&](const char* name, const char* help, Reader read, Renderer text) {
-    registry->Register({absl::StrCat("gateway/", name), "[GATEWAY]", help, 0, 1,
-                        ForGateways(gateways, std::move(read), text)});
-  };
-  add(
-      "show", "gateways and their IPoIB links",
-      [](Gateway* gateway, absl::Time deadline) { return gateway->Show(deadline); }, ShowText);
-  add(
-      "neigh/show",
-      "the hosts of both sides, with the addresses under which the other side knows them",
-      [](Gateway* gateway, absl::Time deadline) { return gateway->ShowNeighbors(deadline); },
-      NeighborsText);
-  add(
-      "route/show",
-      "the prefixes of the subnet and the routers to other networks, configured and learned",
-      [](Gateway* gateway, absl::Time deadline) { return gateway->ShowRoutes(deadline); },
-      RoutesText);
-  const Reader flush = [](Gateway* gateway, absl::Time deadline) {
-    return gateway->FlushRoutes(deadline);
-  };
-  registry->Register({"gateway/route/flush", "GATEWAY", "forget learned prefixes and routers", 1, 1,
-                      ForGateways(gateways, flush, FlushText)});
-  add(
-      "groups", "multicast groups of the IPoIB link that the gateway is in",
-      [](Gateway* gateway, absl::Time) { return gateway->Groups(); },
-      [](const Json& gateway) { return ipoib::GroupsText(gateway["groups"]); });
-  add(
-      "stats", "counters of translation and IPoIB links",
-      [](Gateway* gateway, absl::Time deadline) { return gateway->Stats(deadline); }, StatsText);
-  add(
-      "drops", "what a gateway dropped and why",
-      [](Gateway* gateway, absl::Time deadline) { return gateway->Drops(deadline); }, DropsText);
-  registry->Register(
-      {"gateway/trace", "GATEWAY ethernet FRAME | ipoib DATAGRAM SOURCE|- [group]",
+  using enum CommandRegistry::Access;
+  registry->Register({
+      {"gateway/show", "[GATEWAY]", "gateways and their IPoIB links", kReadOnly, "gateway_show",
+       ForGateways(gateways, &Gateway::Show, ShowText)},
+      {"gateway/neigh/show", "[GATEWAY]",
+       "the hosts of both sides, with the addresses under which the other side knows them",
+       kReadOnly, "gateway_neigh_show",
+       ForGateways(gateways, &Gateway::ShowNeighbors, NeighborsText)},
+      {"gateway/route/show", "[GATEWAY]",
+       "the prefixes of the subnet and the routers to other networks, configured and learned",
+       kReadOnly, "gateway_route_show", ForGateways(gateways, &Gateway::ShowRoutes, RoutesText)},
+      {"gateway/route/flush", "GATEWAY", "forget learned prefixes and routers", kReadWrite,
+       "gateway_route_flush", ForGateways(gateways, &Gateway::FlushRoutes, FlushText)},
+      {"gateway/groups", "[GATEWAY]", "multicast groups of the IPoIB link that the gateway is in",
+       kReadOnly, "gateway_groups",
+       ForGateways(
+           gateways, [](Gateway* gateway, absl::Time) { return gateway->Groups(); }, GroupsText)},
+      {"gateway/stats", "[GATEWAY]", "counters of translation and IPoIB links", kReadOnly,
+       "gateway_stats", ForGateways(gateways, &Gateway::Stats, StatsText)},
+      {"gateway/drops", "[GATEWAY]", "what a gateway dropped and why", kReadOnly, "gateway_drops",
+       ForGateways(gateways, &Gateway::Drops, DropsText)},
+      // Not read-only: the worker copies all its tables for it.
+      {"gateway/trace", "GATEWAY ethernet FRAME | GATEWAY ipoib DATAGRAM SOURCE|- [group]",
        "what the gateway would do with a packet, which is given in hexadecimal, without doing it",
-       3, 5, [gateways](const CommandRegistry::Arguments& arguments) {
+       kReadWrite, "gateway_trace",
+       [gateways](const CommandRegistry::Arguments& arguments) {
          return Trace(*gateways, arguments);
-       }});
-  // Not gateway/trace: the worker copies all its tables for it.
-  registry->MarkReadOnly({"gateway/show", "gateway/neigh/show", "gateway/route/show",
-                          "gateway/groups", "gateway/stats", "gateway/drops"});
+       }},
+  });
 }
 
 }  // namespace eoib::gateway

@@ -8,11 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "control/operator/fdb_commands.h"
-#include "control/operator/neighbor_commands.h"
-#include "control/operator/peer_commands.h"
 #include "control/operator/port_commands.h"
-#include "control/operator/trace_commands.h"
 #include "control/operator/ves_commands.h"
 #include "control/operator/ves_metrics.h"
 #include "control/operator/vport_commands.h"
@@ -78,6 +74,22 @@ absl::StatusOr<std::vector<Ves*>> FindVeses(const Agent& agent, const std::strin
       absl::StrCat("no VES \"", name, "\"; there is: ", absl::StrJoin(names, ", ")));
 }
 
+// The frames of a vPort of `ves`, for a capture. Its MACs are those that are behind it now.
+CaptureFilter::VPort CaptureFilterOf(const Ves& ves, const VPort& vport) {
+  CaptureFilter::VPort filter;
+  filter.pkey = ves.config().pkey;
+  filter.macs = {vport.port->mac()};
+  const LocalPort& port = ves.forwarder().ports()[vport.index];
+  ves.fdb().Visit([&](const Fdb::Entry& entry) {
+    if (entry.vport == port.vport) filter.macs.insert(entry.key.mac());
+  });
+  for (uint16_t vid = 0; vid <= Vid::kMax; ++vid) {
+    bool strip;
+    filter.vlans[vid] = ves.config().vlans.Contains(Vid(vid)) && port.vlan.Egress(Vid(vid), &strip);
+  }
+  return filter;
+}
+
 absl::StatusOr<CaptureFilter::VPort> FindCaptureFilter(const Agent& agent,
                                                        const std::string& name) {
   std::vector<std::string> names;
@@ -108,19 +120,18 @@ void Collect(const Agent& agent, MetricSet* metrics) {
 }  // namespace
 
 void RegisterAgentCommands(Agent* agent, CommandRegistry* registry) {
-  registry->RegisterText("show", "the HCA port, VESes and vPorts",
-                         [agent] { return Show(*agent); });
+  registry->Register(
+      {{"show", "", "the HCA port, VESes and vPorts", CommandRegistry::Access::kReadOnly, "show",
+        [agent](const CommandRegistry::Arguments&) { return Show(*agent); }}});
   const VesFinder finder = [agent](const std::string& name) { return FindVeses(*agent, name); };
   RegisterVesCommands(finder, registry);
   RegisterVPortCommands(finder, registry);
   RegisterPeerCommands(finder, registry);
-  RegisterNeighborCommands(finder, registry);
   RegisterFdbCommands(finder, registry);
   RegisterTraceCommand(finder, registry);
   RegisterPortCommands(
       agent->fabric(), [agent](const std::string& name) { return FindCaptureFilter(*agent, name); },
       registry);
-  registry->MarkReadOnly({"show"});
 }
 
 void RegisterAgentMetrics(const Agent* agent, MetricRegistry* registry) {

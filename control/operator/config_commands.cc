@@ -140,58 +140,63 @@ absl::StatusOr<Answer> ConfigCommands::Keys(const std::string& name) const {
 }
 
 void ConfigCommands::RegisterReload(CommandRegistry* registry) {
-  registry->Register({"reload", "", "apply the configuration files, all of them or nothing", 0, 0,
-                      [this](const CommandRegistry::Arguments&) { return Reload(); }});
+  registry->Register({{"reload", "", "apply the configuration files, all of them or nothing",
+                       CommandRegistry::Access::kReadWrite, "changes",
+                       [this](const CommandRegistry::Arguments&) { return Reload(); }}});
 }
 
 void ConfigCommands::Register(Agent* agent, CommandRegistry* registry) {
   using Arguments = CommandRegistry::Arguments;
+  using enum CommandRegistry::Access;
   agent_ = agent;
-  registry->Register({"config/diff", "", "what a reload would change, and what is not saved yet", 0,
-                      0, [this](const Arguments&) { return Diff(); }});
-  registry->Register({"config/save", "", "write the changes of commands into the files", 0, 0,
-                      [this](const Arguments&) { return Save(); }});
-  registry->RegisterText("config/show", "the present configuration, also what is not saved yet",
-                         [this] {
-                           return Answer({{"config", text_.text()}},
-                                         [](const Json& json) { return TextOf(json, "config"); });
-                         });
-  registry->Register({"config/keys", "KIND", "the keys of a table, such as ves", 1, 1,
-                      [this](const Arguments& arguments) { return Keys(arguments[0]); }});
-  registry->MarkReadOnly({"config/diff", "config/keys", "config/show"});
+  registry->Register({
+      {"config/diff", "", "what a reload would change, and what is not saved yet", kReadOnly,
+       "config_diff", [this](const Arguments&) { return Diff(); }},
+      {"config/save", "", "write the changes of commands into the files", kReadWrite, "saved",
+       [this](const Arguments&) { return Save(); }},
+      {"config/show", "", "the present configuration, also what is not saved yet", kReadOnly,
+       "config",
+       [this](const Arguments&) {
+         return Answer({{"config", text_.text()}},
+                       [](const Json& json) { return TextOf(json, "config"); });
+       }},
+      {"config/keys", "KIND", "the keys of a table, such as ves", kReadOnly, "config_keys",
+       [this](const Arguments& arguments) { return Keys(arguments[0]); }},
+  });
   for (const Kind& kind : source_.kinds) RegisterEdits(kind.name, registry);
 }
 
 void ConfigCommands::RegisterEdits(const std::string& kind, CommandRegistry* registry) {
   using Arguments = CommandRegistry::Arguments;
-  constexpr size_t kMany = 4096;
-  registry->Register(
+  using enum CommandRegistry::Access;
+  registry->Register({
       {kind + "/add", "NAME [KEY=VALUE...]", absl::StrCat("add a ", kind, " to the configuration"),
-       1, kMany, [this, kind](const Arguments& arguments) {
+       kReadWrite, "changes",
+       [this, kind](const Arguments& arguments) {
          return ApplyEdit([&](ConfigText* text) {
            return text->Add({kind, arguments[0]}, absl::MakeConstSpan(arguments).subspan(1));
          });
-       }});
-  registry->Register(
+       }},
       {kind + "/set", "NAME KEY=VALUE...",
-       absl::StrCat("change keys of a ", kind, "; KEY= removes one"), 2, kMany,
+       absl::StrCat("change keys of a ", kind, "; KEY= removes one"), kReadWrite, "changes",
        [this, kind](const Arguments& arguments) {
          return ApplyEdit([&](ConfigText* text) {
            return text->Set({kind, arguments[0]}, absl::MakeConstSpan(arguments).subspan(1));
          });
-       }});
-  registry->Register({kind + "/del", "NAME...", absl::StrCat("remove a ", kind, ", or several"), 1,
-                      kMany, [this, kind](const Arguments& arguments) {
-                        return ApplyEdit([&](ConfigText* text) {
-                          absl::Status status;
-                          for (const std::string& name : arguments) {
-                            if (status.ok() && kind == "ves")
-                              status = CheckUnused(agent_->config(), name);
-                            if (status.ok()) status = text->Remove({kind, name});
-                          }
-                          return status;
-                        });
-                      }});
+       }},
+      {kind + "/del", "NAME...", absl::StrCat("remove a ", kind, ", or several"), kReadWrite,
+       "changes",
+       [this, kind](const Arguments& arguments) {
+         return ApplyEdit([&](ConfigText* text) {
+           absl::Status status;
+           for (const std::string& name : arguments) {
+             if (status.ok() && kind == "ves") status = CheckUnused(agent_->config(), name);
+             if (status.ok()) status = text->Remove({kind, name});
+           }
+           return status;
+         });
+       }},
+  });
 }
 
 }  // namespace eoib

@@ -1,5 +1,3 @@
-#include "control/operator/fdb_commands.h"
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -13,6 +11,7 @@
 #include "absl/time/time.h"
 #include "control/operator/fdb_rows.h"
 #include "control/operator/fdb_target.h"
+#include "control/operator/ves_commands.h"
 #include "fdb/fdb_event.h"
 #include "vswitch/base/daemon/counter_text.h"
 
@@ -309,7 +308,7 @@ absl::StatusOr<Answer> Monitor(Ves* ves, const Arguments& arguments) {
 }  // namespace
 
 void RegisterFdbCommands(const VesFinder& finder, CommandRegistry* registry) {
-  constexpr size_t kMostWords = 7;  // MAC dev VPORT vlan VLAN ves VES
+  using enum CommandRegistry::Access;
   const auto with_ves = [&finder](absl::StatusOr<Answer> (*run)(Ves*, const Arguments&)) {
     return [finder, run](const Arguments& arguments) -> absl::StatusOr<Answer> {
       const absl::StatusOr<std::vector<Ves*>> veses = finder(arguments[0]);
@@ -322,29 +321,26 @@ void RegisterFdbCommands(const VesFinder& finder, CommandRegistry* registry) {
       return target.ok() ? run(*target) : target.status();
     };
   };
-  registry->Register({"fdb/show", "[VES [VLAN MAC]]",
-                      "all MACs and their places, in parts: behind VLAN MAC the next one", 0, 3,
-                      [finder](const Arguments& arguments) { return Show(finder, arguments); }});
-  registry->Register(
-      {"fdb/get", FdbTarget::kUsage, "the place of one MAC", 1, kMostWords, with_mac(Get)});
-  registry->Register({"fdb/stats", "[VES]",
-                      "limits, counters, and the number of MACs of each vPort", 0, 1,
-                      ForVeses(finder, FdbStatsJson, FdbStatsText)});
-  registry->Register({"fdb/frozen", "[VES]",
-                      "MACs that moved too often and are held at their homes", 0, 1,
-                      ForVeses(finder, FrozenJson, FrozenText)});
-  registry->Register({"fdb/flush", "VES [vlan VID | vport NAME | sticky NAME]",
-                      "flush learned MACs", 1, 3, with_ves(Flush)});
-  registry->Register({"fdb/thaw", FdbTarget::kUsage, "let a frozen MAC move again", 1, kMostWords,
-                      with_mac(Thaw)});
-  registry->Register(
-      {"fdb/add", FdbTarget::kUsageWithVPort, "add a static entry", 1, kMostWords, with_mac(Add)});
-  registry->Register(
-      {"fdb/del", FdbTarget::kUsage, "remove a static entry", 1, kMostWords, with_mac(Delete)});
-  registry->Register({"fdb/monitor", "VES [NEXT]",
-                      "events of MACs; eoibctl follows them until it is interrupted", 1, 2,
-                      with_ves(Monitor)});
-  registry->MarkReadOnly({"fdb/show", "fdb/get", "fdb/stats", "fdb/frozen", "fdb/monitor"});
+  registry->Register({
+      {"fdb/show", "[VES [VLAN MAC]]",
+       "all MACs and their places, in parts: behind VLAN MAC the next one", kReadOnly, "fdb_show",
+       [finder](const Arguments& arguments) { return Show(finder, arguments); }},
+      {"fdb/get", FdbTarget::kUsage, "the place of one MAC", kReadOnly, "fdb_entry", with_mac(Get)},
+      {"fdb/stats", "[VES]", "limits, counters, and the number of MACs of each vPort", kReadOnly,
+       "fdb_stats", ForVeses(finder, FdbStatsJson, FdbStatsText)},
+      {"fdb/frozen", "[VES]", "MACs that moved too often and are held at their homes", kReadOnly,
+       "fdb_frozen", ForVeses(finder, FrozenJson, FrozenText)},
+      {"fdb/flush", "VES [vlan VID | vport NAME | sticky NAME]", "flush learned MACs", kReadWrite,
+       "fdb_flush", with_ves(Flush)},
+      {"fdb/thaw", FdbTarget::kUsage, "let a frozen MAC move again", kReadWrite, "message",
+       with_mac(Thaw)},
+      {"fdb/add", FdbTarget::kUsageWithVPort, "add a static entry", kReadWrite, "message",
+       with_mac(Add)},
+      {"fdb/del", FdbTarget::kUsage, "remove a static entry", kReadWrite, "message",
+       with_mac(Delete)},
+      {"fdb/monitor", "VES [NEXT]", "events of MACs; eoibctl follows them until it is interrupted",
+       kReadOnly, "fdb_monitor", with_ves(Monitor)},
+  });
 }
 
 }  // namespace eoib

@@ -1,7 +1,5 @@
 // Commands about the other agents of a VES, their vPorts and their MACs. The agents' clock moves
 // only when a test does it.
-#include "control/operator/peer_commands.h"
-
 #include <unistd.h>
 
 #include "absl/strings/str_replace.h"

@@ -136,20 +136,23 @@ absl::StatusOr<CaptureFilter::VPort> FindNoVPort(const std::string&) {
 void RegisterPortCommands(FabricPort* port, const VPortFilterFinder& vports,
                           CommandRegistry* registry) {
   using Arguments = CommandRegistry::Arguments;
-  registry->RegisterText("hca", "counters of the HCA port",
-                         [port] { return HcaCounters(port->resources().hca); });
-  registry->Register(
+  using enum CommandRegistry::Access;
+  registry->Register({
+      {"hca", "", "counters of the HCA port", kReadOnly, "hca",
+       [port](const Arguments&) { return HcaCounters(port->resources().hca); }},
       {"capture/start", kCaptureUsage, "write the packets of the HCA port to a capture for tshark",
-       1, 7, [port, vports](const Arguments& arguments) -> absl::StatusOr<Answer> {
+       kReadWrite, "message",
+       [port, vports](const Arguments& arguments) -> absl::StatusOr<Answer> {
          const absl::StatusOr<CaptureArguments> parsed = ParseCaptureArguments(arguments, vports);
          if (!parsed.ok()) return parsed.status();
          return StartCapture(port->resources().hca, *parsed);
-       }});
-  registry->Register({"capture/stop", "[PATH]", "end the capture; with PATH only if it goes there",
-                      0, 1, [port](const Arguments& arguments) {
-                        return StopCapture(port->resources().hca, arguments);
-                      }});
-  registry->MarkReadOnly({"hca"});
+       }},
+      {"capture/stop", "[PATH]", "end the capture; with PATH only if it goes there", kReadWrite,
+       "capture",
+       [port](const Arguments& arguments) {
+         return StopCapture(port->resources().hca, arguments);
+       }},
+  });
 }
 
 }  // namespace eoib

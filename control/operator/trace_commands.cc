@@ -1,5 +1,3 @@
-#include "control/operator/trace_commands.h"
-
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -11,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "control/operator/fdb_target.h"
 #include "control/operator/frame_trace.h"
+#include "control/operator/ves_commands.h"
 #include "vswitch/base/ethertype.h"
 #include "vswitch/wire/ethernet.h"
 
@@ -109,9 +108,9 @@ absl::StatusOr<Answer> Trace(const VesFinder& finder, const Arguments& arguments
 }  // namespace
 
 void RegisterTraceCommand(const VesFinder& finder, CommandRegistry* registry) {
-  registry->Register({"trace", kUsage, "what the switch would do with a frame from a vPort", 3, 7,
-                      [finder](const Arguments& arguments) { return Trace(finder, arguments); }});
-  registry->MarkReadOnly({"trace"});
+  registry->Register({{"trace", kUsage, "what the switch would do with a frame from a vPort",
+                       CommandRegistry::Access::kReadOnly, "trace",
+                       [finder](const Arguments& words) { return Trace(finder, words); }}});
 }
 
 }  // namespace eoib

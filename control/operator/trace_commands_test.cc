@@ -1,6 +1,4 @@
 // The command trace, on whole agents.
-#include "control/operator/trace_commands.h"
-
 #include "absl/strings/escaping.h"
 #include "control/agent_test_fixture.h"
 

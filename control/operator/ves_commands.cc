@@ -235,32 +235,19 @@ CommandRegistry::Handler ForVeses(const VesFinder& finder, std::function<Json(co
 }
 
 void RegisterVesCommands(const VesFinder& finder, CommandRegistry* registry) {
-  registry->Register({"ves/list", "", "the VESes of this host, a line for each", 0, 0,
-                      [finder](const CommandRegistry::Arguments&) { return ListVeses(finder); }});
-  registry->Register({"ves/show", "[VES]", "VESes with their flood groups and vPorts", 0, 1,
-                      ForVeses(finder, VesJson, VesText)});
-  registry->Register({"groups", "[VES]", "the multicast groups of VESes", 0, 1,
-                      ForVeses(finder, GroupJson, GroupText)});
-  registry->Register({"stats", "[VES]", "counters of VESes and vPorts", 0, 1,
-                      ForVeses(finder, StatsJson, StatsText)});
-  registry->Register({"drops", "[VES]", "dropped frames, by reason", 0, 1,
-                      ForVeses(finder, DropsJson, DropsText)});
-  registry->MarkReadOnly({"ves/list", "ves/show", "groups", "stats", "drops"});
-}
-
-CaptureFilter::VPort CaptureFilterOf(const Ves& ves, const VPort& vport) {
-  CaptureFilter::VPort filter;
-  filter.pkey = ves.config().pkey;
-  filter.macs = {vport.port->mac()};
-  const LocalPort& port = ves.forwarder().ports()[vport.index];
-  ves.fdb().Visit([&](const Fdb::Entry& entry) {
-    if (entry.vport == port.vport) filter.macs.insert(entry.key.mac());
+  using enum CommandRegistry::Access;
+  registry->Register({
+      {"ves/list", "", "the VESes of this host, a line for each", kReadOnly, "ves_list",
+       [finder](const CommandRegistry::Arguments&) { return ListVeses(finder); }},
+      {"ves/show", "[VES]", "VESes with their flood groups and vPorts", kReadOnly, "ves_show",
+       ForVeses(finder, VesJson, VesText)},
+      {"groups", "[VES]", "the multicast groups of VESes", kReadOnly, "groups",
+       ForVeses(finder, GroupJson, GroupText)},
+      {"stats", "[VES]", "counters of VESes and vPorts", kReadOnly, "stats",
+       ForVeses(finder, StatsJson, StatsText)},
+      {"drops", "[VES]", "dropped frames, by reason", kReadOnly, "drops",
+       ForVeses(finder, DropsJson, DropsText)},
   });
-  for (uint16_t vid = 0; vid <= Vid::kMax; ++vid) {
-    bool strip;
-    filter.vlans[vid] = ves.config().vlans.Contains(Vid(vid)) && port.vlan.Egress(Vid(vid), &strip);
-  }
-  return filter;
 }
 
 Json VesJson(const Ves& ves) {

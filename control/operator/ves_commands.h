@@ -1,6 +1,5 @@
-// The operator's view of the VESes of an agent: the commands ves/list, ves/show, stats, drops and
-// groups, and the VES in show. vport_commands.h has the view of vPorts, peer_commands.h that of
-// other agents.
+// The operator's view of the VESes of an agent: the tables of commands on them, and the VES in
+// show. vport_commands.h has the commands on vPorts.
 #ifndef EOIB_CONTROL_OPERATOR_VES_COMMANDS_H_
 #define EOIB_CONTROL_OPERATOR_VES_COMMANDS_H_
 
@@ -11,7 +10,6 @@
 #include "absl/status/statusor.h"
 #include "control/ves/ves.h"
 #include "vswitch/base/daemon/command_registry.h"
-#include "vswitch/fabric/capture_filter.h"
 
 namespace eoib {
 
@@ -24,9 +22,12 @@ CommandRegistry::Handler ForVeses(const VesFinder& finder, std::function<Json(co
                                   std::function<std::string(const Json& ves)> text);
 
 void RegisterVesCommands(const VesFinder& finder, CommandRegistry* registry);
-
-// The frames of a vPort of `ves`, for a capture. Its MACs are those that are behind it now.
-CaptureFilter::VPort CaptureFilterOf(const Ves& ves, const VPort& vport);
+// fdb_commands.cc: the forwarding databases.
+void RegisterFdbCommands(const VesFinder& finder, CommandRegistry* registry);
+// peer_commands.cc: the other hosts (agents, and peers that announce nothing), and paths to them.
+void RegisterPeerCommands(const VesFinder& finder, CommandRegistry* registry);
+// trace_commands.cc: what the switch would do with a frame.
+void RegisterTraceCommand(const VesFinder& finder, CommandRegistry* registry);
 
 // The VES, its flood group and its vPorts; and the text of such an object.
 Json VesJson(const Ves& ves);

@@ -219,14 +219,16 @@ Json VPortCounters(const Ves& ves, const VPort& vport) {
 }
 
 void RegisterVPortCommands(const VesFinder& finder, CommandRegistry* registry) {
-  registry->Register({"vport/list", "[VES]", "the vPorts of all agents", 0, 1,
-                      ForVeses(finder, ListJson, VPortListText)});
-  registry->Register({"vport/show", "[NAME] [-s]",
-                      "vPorts of this host and their interfaces; -s: with counters", 0, 2,
-                      [finder](const CommandRegistry::Arguments& arguments) {
-                        return ShowVPorts(finder, arguments);
-                      }});
-  registry->MarkReadOnly({"vport/list", "vport/show"});
+  using enum CommandRegistry::Access;
+  registry->Register({
+      {"vport/list", "[VES]", "the vPorts of all agents", kReadOnly, "vport_list",
+       ForVeses(finder, ListJson, VPortListText)},
+      {"vport/show", "[NAME] [-s]", "vPorts of this host and their interfaces; -s: with counters",
+       kReadOnly, "vport_show",
+       [finder](const CommandRegistry::Arguments& arguments) {
+         return ShowVPorts(finder, arguments);
+       }},
+  });
 }
 
 }  // namespace eoib

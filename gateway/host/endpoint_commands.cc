@@ -170,19 +170,24 @@ Json StatsJson(const IpHost& host) {
 
 void RegisterHostCommands(const IpHost* host, std::function<Json()> more,
                           CommandRegistry* registry) {
-  registry->RegisterText("show", "the IPoIB link, and the addresses of this host on it",
-                         [host, more = std::move(more)] { return Show(*host, more()); });
-  registry->RegisterText("neigh", "the neighbours on the link, each with its IPoIB address",
-                         [host] { return ShowNeighbors(*host); });
-  registry->RegisterText("groups", "the multicast groups that are listened to",
-                         [host] { return ShowGroups(*host); });
-  registry->RegisterText("stats", "counters", [host] {
-    return Answer({{"counters", StatsJson(*host)}}, CountersAnswerText);
+  using Arguments = CommandRegistry::Arguments;
+  using enum CommandRegistry::Access;
+  registry->Register({
+      {"show", "", "the IPoIB link, and the addresses of this host on it", kReadOnly, "ipoib_show",
+       [host, more = std::move(more)](const Arguments&) { return Show(*host, more()); }},
+      {"neigh", "", "the neighbours on the link, each with its IPoIB address", kReadOnly,
+       "ipoib_neigh", [host](const Arguments&) { return ShowNeighbors(*host); }},
+      {"groups", "", "the multicast groups that are listened to", kReadOnly, "ipoib_groups",
+       [host](const Arguments&) { return ShowGroups(*host); }},
+      {"stats", "", "counters", kReadOnly, "ipoib_stats",
+       [host](const Arguments&) {
+         return Answer({{"counters", StatsJson(*host)}}, CountersAnswerText);
+       }},
+      {"drops", "", "what was dropped and why", kReadOnly, "ipoib_drops",
+       [host](const Arguments&) {
+         return Answer({{"drops", ExplainedDrops(host->counters().drops)}}, DropsAnswerText);
+       }},
   });
-  registry->RegisterText("drops", "what was dropped and why", [host] {
-    return Answer({{"drops", ExplainedDrops(host->counters().drops)}}, DropsAnswerText);
-  });
-  registry->MarkReadOnly({"show", "neigh", "groups", "stats", "drops"});
 }
 
 }  // namespace eoib::endpoint

@@ -134,23 +134,29 @@ class IpoibHost {
   void RegisterCommands(CommandRegistry* commands) {
     RegisterPortCommands(fabric_.get(), FindNoVPort, commands);
     endpoint_->RegisterCommands(commands);
-    commands->RegisterText("link/show", "the HCA port and the IPoIB link",
-                           [this] { return ShowLink(); });
-    commands->RegisterText(
-        "link/groups", "the multicast groups of the link that this port is in", [this] {
-          return Answer({{"groups", link_->GroupsJson()}},
-                        [](const Json& answer) { return ipoib::GroupsText(answer["groups"]); });
-        });
-    commands->RegisterText("link/stats", "counters of the IPoIB link", [this] {
-      const ipoib::Channel& channel = *link_->channel();
-      return Answer({{"counters", ipoib::StatsJson(channel.counters(), channel.UnderWay())}},
-                    CountersAnswerText);
+    using Arguments = CommandRegistry::Arguments;
+    using enum CommandRegistry::Access;
+    commands->Register({
+        {"link/show", "", "the HCA port and the IPoIB link", kReadOnly, "link_show",
+         [this](const Arguments&) { return ShowLink(); }},
+        {"link/groups", "", "the multicast groups of the link that this port is in", kReadOnly,
+         "link_groups",
+         [this](const Arguments&) {
+           return Answer({{"groups", link_->GroupsJson()}},
+                         [](const Json& answer) { return ipoib::GroupsText(answer["groups"]); });
+         }},
+        {"link/stats", "", "counters of the IPoIB link", kReadOnly, "ipoib_stats",
+         [this](const Arguments&) {
+           const ipoib::Channel& channel = *link_->channel();
+           return Answer({{"counters", ipoib::StatsJson(channel.counters(), channel.UnderWay())}},
+                         CountersAnswerText);
+         }},
+        {"link/drops", "", "what the IPoIB link dropped and why", kReadOnly, "ipoib_drops",
+         [this](const Arguments&) {
+           return Answer({{"drops", ExplainedDrops(link_->channel()->counters().drops)}},
+                         DropsAnswerText);
+         }},
     });
-    commands->RegisterText("link/drops", "what the IPoIB link dropped and why", [this] {
-      return Answer({{"drops", ExplainedDrops(link_->channel()->counters().drops)}},
-                    DropsAnswerText);
-    });
-    commands->MarkReadOnly({"link/show", "link/groups", "link/stats", "link/drops"});
   }
   std::string StatusLine() const {
     return absl::StrCat("IPoIB on ", FLAGS_hca, ", netdev ", FLAGS_netdev, ": ",

@@ -58,23 +58,22 @@ std::string StatsText(const Json& answer) {
 }  // namespace
 
 void RegisterUplinkCommands(const Uplinks* uplinks, CommandRegistry* registry) {
-  const auto add = [&](const char* name, const char* help, Json (Uplink::*read)() const,
-                       std::string (*text)(const Json&)) {
-    registry->Register({name, "[UPLINK]", help, 0, 1,
-                        [uplinks, read, text](
-                            const CommandRegistry::Arguments& arguments) -> absl::StatusOr<Answer> {
-                          const auto found = uplinks->Find(arguments.empty() ? "" : arguments[0]);
-                          if (!found.ok()) return found.status();
-                          Json json = {{"uplinks", Json::array()}};
-                          for (const Uplink* uplink : *found)
-                            json["uplinks"].push_back((uplink->*read)());
-                          return Answer(json, text);
-                        }});
+  using enum CommandRegistry::Access;
+  const auto of = [uplinks](Json (Uplink::*read)() const, std::string (*text)(const Json&)) {
+    return [=](const CommandRegistry::Arguments& arguments) -> absl::StatusOr<Answer> {
+      const auto found = uplinks->Find(arguments.empty() ? "" : arguments[0]);
+      if (!found.ok()) return found.status();
+      Json json = {{"uplinks", Json::array()}};
+      for (const Uplink* uplink : *found) json["uplinks"].push_back((uplink->*read)());
+      return Answer(json, text);
+    };
   };
-  add("uplink/show", "uplinks to physical networks, and the other gateways there", &Uplink::Show,
-      ShowText);
-  add("uplink/stats", "counters of uplinks", &Uplink::Counters, StatsText);
-  registry->MarkReadOnly({"uplink/show", "uplink/stats"});
+  registry->Register({
+      {"uplink/show", "[UPLINK]", "uplinks to physical networks, and the other gateways there",
+       kReadOnly, "uplink_show", of(&Uplink::Show, ShowText)},
+      {"uplink/stats", "[UPLINK]", "counters of uplinks", kReadOnly, "uplink_stats",
+       of(&Uplink::Counters, StatsText)},
+  });
 }
 
 void CollectUplinks(const Uplinks& uplinks, MetricSet* metrics) {

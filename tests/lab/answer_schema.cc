@@ -1,5 +1,6 @@
 #include "tests/lab/answer_schema.h"
 
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <valijson/adapters/nlohmann_json_adapter.hpp>
@@ -22,21 +23,19 @@ struct AnswerSchema::Parsed {
   valijson::Schema schema;
 };
 
-// The merged files are one schema, of an object with an answer for each command.
-AnswerSchema::AnswerSchema(const std::vector<std::string>& names)
-    : parsed_(std::make_unique<Parsed>()) {
+// One schema, of an object with a property for each definition.
+AnswerSchema::AnswerSchema() : parsed_(std::make_unique<Parsed>()) {
   json& text = parsed_->text;
-  text = {{"type", "object"},
-          {"additionalProperties", false},
-          {"definitions", json::object()},
-          {"properties", json::object()}};
-  for (const std::string& name : names) {
-    std::ifstream file(absl::StrCat(EOIB_SCHEMAS, "/", name, ".json"));
-    const json part = json::parse(file, nullptr, false);
+  text = {{"type", "object"}, {"additionalProperties", false}};
+  for (const auto& entry : std::filesystem::directory_iterator(EOIB_SCHEMAS)) {
+    if (entry.path().extension() != ".json") continue;
+    const json part = json::parse(std::ifstream(entry.path()), nullptr, false);
     EOIB_CHECK(part.is_object());
-    if (part.contains("definitions")) text["definitions"].update(part["definitions"]);
-    text["properties"].update(part["properties"]);
-    for (const auto& [command, schema] : part["properties"].items()) commands_.insert(command);
+    for (const auto& [name, schema] : part["definitions"].items()) {
+      EOIB_CHECK(!text["definitions"].contains(name));
+      text["definitions"][name] = schema;
+      text["properties"][name] = {{"$ref", absl::StrCat("#/definitions/", name)}};
+    }
   }
   valijson::SchemaParser(valijson::SchemaParser::kDraft7)
       .populateSchema(NlohmannJsonAdapter(text), parsed_->schema);
@@ -44,8 +43,8 @@ AnswerSchema::AnswerSchema(const std::vector<std::string>& names)
 
 AnswerSchema::~AnswerSchema() = default;
 
-std::string AnswerSchema::Violations(const std::string& command, const json& answer) const {
-  const json document = {{command, answer}};
+std::string AnswerSchema::Violations(const std::string& definition, const json& answer) const {
+  const json document = {{definition, answer}};
   valijson::ValidationResults results;
   valijson::Validator validator;
   if (validator.validate(parsed_->schema, NlohmannJsonAdapter(document), &results)) return "";

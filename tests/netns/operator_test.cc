@@ -243,12 +243,12 @@ TEST_F(OperatorTest, FdbCommandsTakeTheWordsOfBridge) {
       ContainsRegex(absl::StrCat("red +0  ", mac, "  static +-  vPort v1 \\([^/]+/v1\\)\n")));
   EXPECT_THAT(agent.MustCtl({"fdb", "get", mac}), HasSubstr("static"));
   EXPECT_THAT(agent.MustCtl({"fdb", "get", mac, "vlan", "0", "ves", "red"}), HasSubstr("static"));
-  EXPECT_THAT(agent.Ctl({"fdb", "add", mac}).err, HasSubstr("name the vPort"));
+  EXPECT_THAT(agent.Ctl({"fdb", "add", mac}).err, HasSubstr("MAC dev VPORT"));
   EXPECT_THAT(agent.Ctl({"fdb", "add", mac, "dev", "v2"}).err,
               HasSubstr("this host has no vPort \"v2\""));
   EXPECT_THAT(agent.Ctl({"fdb", "add", mac, "via", "v1"}).err,
               HasSubstr("\"via\" is no word of this command"));
-  EXPECT_THAT(agent.Ctl({"fdb", "add", mac, "dev"}).err, HasSubstr("\"dev\" needs a value"));
+  EXPECT_THAT(agent.Ctl({"fdb", "get", mac, "dev"}).err, HasSubstr("\"dev\" needs a value"));
   agent.MustCtl({"fdb", "del", mac, "dev", "v1"});
   EXPECT_THAT(agent.Ctl({"fdb", "get", mac}).err, HasSubstr("frames for it flood"));
 }

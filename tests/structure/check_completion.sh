@@ -51,6 +51,8 @@ check_names() {
   offers "pkey= prefixes= priority= peers=" "${ctl[@]}" -t eoib-gateway gateway set gw0 p
   offers "vlan vport sticky" "${ctl[@]}" fdb flush blue ""
   offers "v1" "${ctl[@]}" fdb flush blue vport ""
+  offers "hex" "${ctl[@]}" trace v1 ""
+  offers "ethernet ipoib" "${ctl[@]}" -t eoib-gateway gateway trace gw0 ""
   offers "gw0" "${ctl[@]}" -t eoib-gateway gateway stats ""
   offers "gw0" "${ctl[@]}" -t eoib-gateway gateway set ""
   offers "vlan= vport=" "${ctl[@]}" capture start /x v

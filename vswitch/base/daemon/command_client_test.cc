@@ -48,12 +48,14 @@ TEST(ControlSocketPathTest, ANameAloneIsThatOfAnAgent) {
 class CommandClientTest : public ::testing::Test {
  protected:
   CommandClientTest() : directory_(MakeTemporaryDirectory()), path_(directory_ + "/eoibd.ctl") {
-    registry_.Register({"echo", "", "", 0, 100, [](const CommandRegistry::Arguments& arguments) {
-                          return absl::StrJoin(arguments, ",");
-                        }});
-    registry_.Register({"big", "", "", 0, 0, [](const CommandRegistry::Arguments&) {
-                          return std::string(5 << 20, 'x');
-                        }});
+    registry_.Register({{.name = "echo",
+                         .usage = "[ARG...]",
+                         .handler = [](const CommandRegistry::Arguments& arguments) {
+                           return absl::StrJoin(arguments, ",");
+                         }}});
+    registry_.Register({{.name = "big", .handler = [](const CommandRegistry::Arguments&) {
+                           return std::string(5 << 20, 'x');
+                         }}});
   }
   absl::StatusOr<CommandReply> Call(const std::string& method,
                                     const std::vector<std::string>& arguments,

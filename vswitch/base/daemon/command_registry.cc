@@ -6,11 +6,13 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 #include "vswitch/base/check.h"
 #include "vswitch/base/daemon/nearest_name.h"
 
@@ -19,9 +21,42 @@ namespace {
 
 // The most words in a command's name.
 constexpr size_t kMaxWords = 4;
+// Of arguments: more than a request may have.
+constexpr size_t kUnlimited = 1'000'000;
 
 Json ToJson(const CommandRegistry::Command& command) {
-  return {{"name", command.name}, {"usage", command.usage}, {"help", command.help}};
+  return {{"name", command.name},
+          {"usage", command.usage},
+          {"help", command.help},
+          {"read_only", command.access == CommandRegistry::Access::kReadOnly},
+          {"schema", command.schema}};
+}
+
+struct ArgumentCount {
+  size_t fewest, most;
+};
+
+// The number of arguments of a usage, which is consumed up to its end or a closing bracket.
+ArgumentCount CountArguments(absl::string_view* usage) {
+  ArgumentCount all = {kUnlimited, 0}, form = {0, 0};
+  for (;;) {
+    *usage = absl::StripLeadingAsciiWhitespace(*usage);
+    if (absl::ConsumePrefix(usage, "[")) {
+      form.most += CountArguments(usage).most;
+      continue;
+    }
+    const bool ends = usage->empty() || absl::ConsumePrefix(usage, "]");
+    if (ends || absl::ConsumePrefix(usage, "| ")) {
+      all = {std::min(all.fewest, form.fewest), std::max(all.most, form.most)};
+      if (ends) return all;
+      form = {0, 0};
+      continue;
+    }
+    const absl::string_view word = usage->substr(0, usage->find_first_of(" ]"));
+    ++form.fewest;
+    form.most += absl::EndsWith(word, "...") ? kUnlimited : 1;
+    usage->remove_prefix(word.size());
+  }
 }
 
 // In the format of Open vSwitch, because its users' scripts parse it.
@@ -79,49 +114,38 @@ std::vector<std::string> Resembling(const std::map<std::string, CommandRegistry:
   return near_method.empty() ? below : std::vector<std::string>{near_method};
 }
 
-std::string WrongArguments(const CommandRegistry::Command& command, size_t given) {
-  std::string range = absl::StrCat(command.min_arguments);
-  if (command.max_arguments != command.min_arguments)
-    absl::StrAppend(&range, " to ", command.max_arguments);
-  return absl::StrCat("\"", command.name, "\" takes ", range, " arguments, not ", given,
-                      "; usage: ", command.name, command.usage.empty() ? "" : " ", command.usage);
+absl::Status CheckArguments(const CommandRegistry::Command& command, size_t given) {
+  absl::string_view usage = command.usage;
+  const auto [fewest, most] = CountArguments(&usage);
+  if (given >= fewest && given <= most) return absl::OkStatus();
+  const std::string range = most >= kUnlimited ? absl::StrCat("at least ", fewest)
+                            : most != fewest   ? absl::StrCat(fewest, " to ", most)
+                                               : absl::StrCat(most);
+  return absl::InvalidArgumentError(
+      absl::StrCat("\"", command.name, "\" takes ", range, " arguments, not ", given,
+                   "; usage: ", command.name, command.usage.empty() ? "" : " ", command.usage));
 }
 
 }  // namespace
 
 CommandRegistry::CommandRegistry() {
-  Register({.name = "list-commands",
-            .help = "Lists the commands that this program understands.",
-            .handler = [this](const Arguments&) { return ListCommands(commands_); }});
-  Register({"help", "[COMMAND]", "all commands, or what one does", 0, kMaxWords,
-            [this](const Arguments& words) { return Help(words); }});
-  MarkReadOnly({"list-commands", "help"});
+  using enum Access;
+  Register({
+      {"list-commands", "", "Lists the commands that this program understands.", kReadOnly,
+       "commands", [this](const Arguments&) { return ListCommands(commands_); }},
+      {"help", "[COMMAND...]", "all commands, or what one does", kReadOnly, "commands",
+       [this](const Arguments& words) { return Help(words); }},
+  });
 }
 
-void CommandRegistry::Register(Command command) {
-  EOIB_CHECK(command.handler != nullptr);
-  EOIB_CHECK(command.min_arguments <= command.max_arguments);
-  std::string name = command.name;
-  EOIB_CHECK(commands_.emplace(std::move(name), std::move(command)).second);
-}
-
-void CommandRegistry::RegisterText(std::string name, std::string help,
-                                   std::function<Answer()> answer) {
-  Register({std::move(name), "", std::move(help), 0, 0,
-            [answer = std::move(answer)](const Arguments&) -> absl::StatusOr<Answer> {
-              return answer();
-            }});
+void CommandRegistry::Register(std::initializer_list<Command> table) {
+  for (const Command& command : table) {
+    EOIB_CHECK(command.handler != nullptr);
+    EOIB_CHECK(commands_.emplace(command.name, command).second);
+  }
 }
 
 void CommandRegistry::Unregister(const std::string& name) { commands_.erase(name); }
-
-void CommandRegistry::MarkReadOnly(std::initializer_list<const char*> names) {
-  for (const char* name : names) {
-    const auto command = commands_.find(name);
-    EOIB_CHECK(command != commands_.end());
-    command->second.read_only = true;
-  }
-}
 
 absl::StatusOr<Answer> CommandRegistry::Call(const std::string& method, const Arguments& arguments,
                                              Access access) const {
@@ -134,16 +158,14 @@ absl::StatusOr<Answer> CommandRegistry::Call(const std::string& method, const Ar
     const auto found = commands_.find(name);
     if (found == commands_.end()) continue;
     const Command& command = found->second;
-    if (access == Access::kReadOnly && !command.read_only) {
+    if (access < command.access) {
       return absl::PermissionDeniedError(
           absl::StrCat("\"", name, "\" may change something, and this socket is read-only"));
     }
-    if (rest.size() < command.min_arguments || rest.size() > command.max_arguments) {
-      return absl::InvalidArgumentError(WrongArguments(command, rest.size()));
-    }
+    if (absl::Status status = CheckArguments(command, rest.size()); !status.ok()) return status;
     // Copies: the handler may unregister its own command.
     const Handler handler = command.handler;
-    const bool reports = observer_ != nullptr && !command.read_only;
+    const bool reports = observer_ != nullptr && command.access != Access::kReadOnly;
     absl::StatusOr<Answer> answer = handler(rest);
     if (reports && answer.ok()) {
       observer_(absl::StrCat(absl::StrReplaceAll(name, {{"/", " "}}), rest.empty() ? "" : " ",

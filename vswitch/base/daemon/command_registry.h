@@ -22,30 +22,30 @@ class CommandRegistry {
   // Returns text and JSON for the operator. The message of an error is shown as it is.
   using Handler = std::function<absl::StatusOr<Answer>(const Arguments&)>;
 
+  // What a client may do, and what a command needs. kReadOnly shows, and changes nothing: for
+  // monitoring users, too.
+  enum class Access { kReadOnly, kReadWrite };
+  // A row of a component's table of commands.
   struct Command {
-    std::string name;   // "fdb/show"; the operator may also type "fdb show"
-    std::string usage;  // "[VES]": printed by list-commands after the name
-    std::string help;   // one line for the manual
-    size_t min_arguments = 0;
-    size_t max_arguments = 0;
+    std::string name;  // "fdb/show"; the operator may also type "fdb show"
+    // "VES [vlan VID | vport NAME]": printed by list-commands after the name. The number of
+    // arguments follows from it: those in brackets are optional, one with "..." may be repeated,
+    // and " | " is between alternatives.
+    std::string usage;
+    std::string help;  // one line for the manual
+    Access access = Access::kReadWrite;
+    std::string schema = "message";  // the answer's definition in control/operator/schema
     Handler handler;
-    bool read_only = false;  // shows, and changes nothing: for monitoring users, too
   };
-  // What a client may do.
-  enum class Access { kAll, kReadOnly };
 
   // Starts with "list-commands", as unixctl does, and "help", which explains one command.
   CommandRegistry();
   CommandRegistry(const CommandRegistry&) = delete;
   CommandRegistry& operator=(const CommandRegistry&) = delete;
 
-  // CHECKs that the name is new. A name has at most four words, separated by slashes.
-  void Register(Command command);
-  // A command without arguments that always succeeds.
-  void RegisterText(std::string name, std::string help, std::function<Answer()> answer);
+  // CHECKs that the names are new. A name has at most four words, separated by slashes.
+  void Register(std::initializer_list<Command> table);
   void Unregister(const std::string& name);
-  // CHECKs that the commands exist.
-  void MarkReadOnly(std::initializer_list<const char*> names);
 
   // Calls `observer` with each command that succeeded and may have changed something, as an
   // operator types it.
@@ -62,10 +62,10 @@ class CommandRegistry {
   // similar ones) or a wrong number of arguments (the message gives the usage). kPermissionDenied
   // for a command that is not read-only, with that access.
   absl::StatusOr<Answer> Call(const std::string& method, const Arguments& arguments,
-                              Access access = Access::kAll) const;
+                              Access access = Access::kReadWrite) const;
   // The text of the answer.
   absl::StatusOr<std::string> Run(const std::string& method, const Arguments& arguments,
-                                  Access access = Access::kAll) const;
+                                  Access access = Access::kReadWrite) const;
 
  private:
   absl::StatusOr<Answer> Help(const Arguments& words) const;

@@ -11,9 +11,15 @@ namespace {
 
 using Arguments = CommandRegistry::Arguments;
 
-CommandRegistry::Command Echo(const std::string& name, const std::string& usage, size_t min,
-                              size_t max) {
-  return {name, usage, "Says what it was given.", min, max, [name](const Arguments& arguments) {
+CommandRegistry::Command Echo(
+    const std::string& name, const std::string& usage,
+    CommandRegistry::Access access = CommandRegistry::Access::kReadWrite) {
+  return {name,
+          usage,
+          "Says what it was given.",
+          access,
+          "message",
+          [name](const Arguments& arguments) {
             return absl::StrCat(name, "(", absl::StrJoin(arguments, ","), ")");
           }};
 }
@@ -27,11 +33,10 @@ std::string RunIn(const CommandRegistry& registry, const std::string& method,
 class CommandRegistryTest : public ::testing::Test {
  protected:
   CommandRegistryTest() {
-    registry_.Register(Echo("show", "", 0, 0));
-    registry_.Register(Echo("fdb/show", "[VES]", 0, 1));
-    registry_.Register(Echo("fdb/flush", "VES", 1, 1));
-    registry_.Register(Echo("fault/set", "PORT KIND", 2, 2));
-    registry_.Register(Echo("fault/set/loss", "PORT PERCENT", 2, 3));
+    registry_.Register({Echo("show", ""),
+                        Echo("fdb/show", "[VES]", CommandRegistry::Access::kReadOnly),
+                        Echo("fdb/flush", "VES"), Echo("fault/set", "PORT KIND"),
+                        Echo("fault/set/loss", "PORT PERCENT [SEED]")});
   }
   CommandRegistry registry_;
 };
@@ -40,7 +45,6 @@ TEST_F(CommandRegistryTest, OnlyMarkedCommandsAreReadOnly) {
   const auto run = [&](const std::string& method, const Arguments& arguments) {
     return registry_.Run(method, arguments, CommandRegistry::Access::kReadOnly);
   };
-  registry_.MarkReadOnly({"fdb/show"});
   EXPECT_TRUE(run("fdb/show", {}).ok());
   EXPECT_TRUE(run("fdb", {"show", "blue"}).ok());
   EXPECT_TRUE(run("help", {}).ok());
@@ -102,14 +106,43 @@ TEST_F(CommandRegistryTest, FindsCommandsAndChecksArguments) {
     EXPECT_EQ(c.expected, RunIn(registry_, c.method, c.arguments)) << c.description;
 }
 
+TEST_F(CommandRegistryTest, TheUsageGivesTheNumberOfArguments) {
+  const struct {
+    const char* usage;
+    size_t fewest, most;
+  } kCases[] = {
+      {"", 0, 0},
+      {"on|off", 1, 1},
+      {"VES [NEXT]", 1, 2},
+      {"[VES [VLAN MAC]]", 0, 3},
+      {"[SOURCE DESTINATION] [-s]", 0, 3},
+      {"VES [vlan VID | flush]", 1, 3},
+      {"VES VLAN MAC | MAC [dev VPORT] [vlan VLAN]", 1, 5},
+      {"NAME KEY=VALUE...", 2, 100},
+      {"[WORD...]", 0, 100},
+  };
+  for (const auto& c : kCases) {
+    CommandRegistry registry;
+    registry.Register({Echo("run", c.usage)});
+    for (size_t count = 0; count <= 100; ++count) {
+      EXPECT_EQ(registry.Call("run", Arguments(count, "x")).ok(),
+                count >= c.fewest && count <= c.most)
+          << c.usage << " with " << count;
+    }
+  }
+  registry_.Register({Echo("run", "NAME KEY=VALUE...")});
+  EXPECT_EQ(RunIn(registry_, "run", {"a"}),
+            "error: \"run\" takes at least 2 arguments, not 1; usage: run NAME KEY=VALUE...");
+}
+
 TEST_F(CommandRegistryTest, ListsCommandsAsUnixctlDoes) {
   EXPECT_EQ(
       "The available commands are:\n"
       "  fault/set               PORT KIND\n"
-      "  fault/set/loss          PORT PERCENT\n"
+      "  fault/set/loss          PORT PERCENT [SEED]\n"
       "  fdb/flush               VES\n"
       "  fdb/show                [VES]\n"
-      "  help                    [COMMAND]\n"
+      "  help                    [COMMAND...]\n"
       "  list-commands\n"
       "  show\n",
       RunIn(registry_, "list-commands", {}));
@@ -131,17 +164,17 @@ TEST_F(CommandRegistryTest, UnregisterRemovesACommand) {
   registry_.Unregister("show");
   EXPECT_FALSE(registry_.Run("show", {}).ok());
   registry_.Unregister("never-there");
-  registry_.Register(Echo("show", "", 0, 0));
+  registry_.Register({Echo("show", "")});
   EXPECT_EQ("show()", RunIn(registry_, "show", {}));
 }
 
 // Both forms of an answer have the same values.
 TEST_F(CommandRegistryTest, AnswersHaveTextAndJson) {
-  registry_.Register({.name = "count", .handler = [](const Arguments&) {
-                        return Answer({{"zebra", 1}, {"ape", nullptr}}, [](const Json& json) {
-                          return "zebra " + TextOf(json, "zebra") + TextOf(json, "ape");
-                        });
-                      }});
+  registry_.Register({{.name = "count", .handler = [](const Arguments&) {
+                         return Answer({{"zebra", 1}, {"ape", nullptr}}, [](const Json& json) {
+                           return "zebra " + TextOf(json, "zebra") + TextOf(json, "ape");
+                         });
+                       }}});
   EXPECT_EQ(registry_.Call("count", {})->Text(), "zebra 1");
   EXPECT_EQ(registry_.Call("count", {})->ToJson().dump(), R"({"zebra":1,"ape":null})")
       << "in that order";
@@ -149,18 +182,18 @@ TEST_F(CommandRegistryTest, AnswersHaveTextAndJson) {
 }
 
 TEST_F(CommandRegistryTest, HelpInJson) {
-  EXPECT_EQ(
-      registry_.Call("help", {"fdb", "flush"})->ToJson().dump(),
-      R"({"commands":[{"name":"fdb/flush","usage":"VES","help":"Says what it was given."}]})");
+  EXPECT_EQ(registry_.Call("help", {"fdb", "flush"})->ToJson().dump(),
+            R"({"commands":[{"name":"fdb/flush","usage":"VES","help":"Says what it was given.",)"
+            R"("read_only":false,"schema":"message"}]})");
   EXPECT_EQ(registry_.Call("help", {})->ToJson(), registry_.Call("list-commands", {})->ToJson());
 }
 
 TEST_F(CommandRegistryTest, AHandlerMayUnregisterItself) {
   const std::string name = "once";
-  registry_.Register({.name = name, .handler = [this, name](const Arguments&) {
-                        registry_.Unregister(name);
-                        return name;
-                      }});
+  registry_.Register({{.name = name, .handler = [this, name](const Arguments&) {
+                         registry_.Unregister(name);
+                         return name;
+                       }}});
   EXPECT_EQ("once", RunIn(registry_, "once", {}));
   EXPECT_FALSE(registry_.Run("once", {}).ok());
 }
@@ -168,8 +201,7 @@ TEST_F(CommandRegistryTest, AHandlerMayUnregisterItself) {
 TEST_F(CommandRegistryTest, TellsTheObserverWhatMayHaveChangedSomething) {
   std::vector<std::string> told;
   registry_.OnChange([&told](const std::string& command) { told.push_back(command); });
-  registry_.MarkReadOnly({"show"});
-  RunIn(registry_, "show", {});
+  RunIn(registry_, "fdb/show", {});
   RunIn(registry_, "fdb/flush", {});  // refused
   RunIn(registry_, "fdb", {"flush", "blue"});
   EXPECT_EQ(told, std::vector<std::string>{"fdb flush blue"});
@@ -177,14 +209,14 @@ TEST_F(CommandRegistryTest, TellsTheObserverWhatMayHaveChangedSomething) {
 
 TEST_F(CommandRegistryTest, ReturnsTheErrorsOfHandlers) {
   registry_.Register(
-      {.name = "fail", .handler = [](const Arguments&) -> absl::StatusOr<std::string> {
-         return absl::NotFoundError("no VES blue");
-       }});
+      {{.name = "fail", .handler = [](const Arguments&) -> absl::StatusOr<std::string> {
+          return absl::NotFoundError("no VES blue");
+        }}});
   EXPECT_EQ(absl::NotFoundError("no VES blue"), registry_.Run("fail", {}).status());
 }
 
 TEST_F(CommandRegistryTest, RegisterChecksThatTheNameIsNew) {
-  EXPECT_DEATH(registry_.Register(Echo("show", "", 0, 0)), "check failed");
+  EXPECT_DEATH(registry_.Register({Echo("show", "")}), "check failed");
 }
 
 }  // namespace

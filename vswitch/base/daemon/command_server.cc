@@ -127,7 +127,7 @@ std::string Respond(const CommandRegistry& registry, const std::string& full_pat
     return status.ok() ? ResultReply("", id) : ErrorReply(status.message(), id);
   }
   const auto access =
-      full_path.empty() ? CommandRegistry::Access::kAll : CommandRegistry::Access::kReadOnly;
+      full_path.empty() ? CommandRegistry::Access::kReadWrite : CommandRegistry::Access::kReadOnly;
   const absl::StatusOr<Answer> answer = registry.Call(request->method, request->arguments, access);
   if (absl::IsPermissionDenied(answer.status()) && !full_path.empty()) {
     return ErrorReply(absl::StrCat(answer.status().message(), "; use ", full_path), id);

@@ -52,20 +52,23 @@ std::unique_ptr<CommandServer> MustListen(const std::string& path,
 class CommandServerTest : public ::testing::Test {
  protected:
   CommandServerTest() : path_(MakeTemporaryDirectory() + "/run/eoib/test.ctl") {
+    registry_.Register({{.name = "echo",
+                         .usage = "[ARG...]",
+                         .access = CommandRegistry::Access::kReadOnly,
+                         .handler = [](const CommandRegistry::Arguments& arguments) {
+                           return absl::StrJoin(arguments, ",");
+                         }}});
     registry_.Register(
-        {"echo", "[ARG]...", "", 0, 100, [](const CommandRegistry::Arguments& arguments) {
-           return absl::StrJoin(arguments, ",");
-         }});
-    registry_.Register({"fail", "", "", 0, 0,
-                        [](const CommandRegistry::Arguments&) -> absl::StatusOr<std::string> {
-                          return absl::InternalError("it is broken");
-                        }});
-    registry_.Register({"big", "", "", 0, 0, [](const CommandRegistry::Arguments&) {
-                          return std::string(3 << 20, 'x');
-                        }});
-    registry_.Register({"bytes", "", "", 0, 0, [](const CommandRegistry::Arguments&) {
-                          return std::string("a\xff\0b", 4);
-                        }});
+        {{.name = "fail",
+          .handler = [](const CommandRegistry::Arguments&) -> absl::StatusOr<std::string> {
+            return absl::InternalError("it is broken");
+          }}});
+    registry_.Register({{.name = "big", .handler = [](const CommandRegistry::Arguments&) {
+                           return std::string(3 << 20, 'x');
+                         }}});
+    registry_.Register({{.name = "bytes", .handler = [](const CommandRegistry::Arguments&) {
+                           return std::string("a\xff\0b", 4);
+                         }}});
     server_ = MustListen(path_, &registry_);
   }
 
@@ -112,7 +115,6 @@ class CommandServerTest : public ::testing::Test {
 };
 
 TEST_F(CommandServerTest, ReadOnlySocketRefusesOtherCommandsAndNamesTheControlSocket) {
-  registry_.MarkReadOnly({"echo"});
   auto server = CommandServer::ListenReadOnly(path_, &registry_);
   ASSERT_TRUE(server.ok()) << server.status();
   const std::string path = (*server)->path();
@@ -259,9 +261,11 @@ TEST_F(CommandServerTest, AnswersManyRequestsThatCameInOneWrite) {
 TEST_F(CommandServerTest, ARunAnswersOneRequestAndClientsTakeTurns) {
   constexpr int kClients = 5, kRequests = 100;
   std::vector<int> calls(kClients);
-  registry_.Register({"count", "", "", 1, 1, [&calls](const CommandRegistry::Arguments& arguments) {
-                        return absl::StrCat(++calls[arguments[0][0] - '0']);
-                      }});
+  registry_.Register({{.name = "count",
+                       .usage = "CLIENT",
+                       .handler = [&calls](const CommandRegistry::Arguments& arguments) {
+                         return absl::StrCat(++calls[arguments[0][0] - '0']);
+                       }}});
   std::vector<UniqueFd> clients;
   for (int i = 0; i < kClients; ++i) {
     clients.push_back(ConnectTo(path_));
@@ -286,10 +290,10 @@ TEST_F(CommandServerTest, OtherWorkOfTheLoopRunsBetweenRequests) {
   MonotonicClock clock;
   EventLoop loop(&clock);
   int calls = 0, since = 0;
-  registry_.Register({"count", "", "", 0, 0, [&](const CommandRegistry::Arguments&) {
-                        EXPECT_LE(++since, 1) << "request " << calls;
-                        return absl::StrCat(++calls);
-                      }});
+  registry_.Register({{.name = "count", .handler = [&](const CommandRegistry::Arguments&) {
+                         EXPECT_LE(++since, 1) << "request " << calls;
+                         return absl::StrCat(++calls);
+                       }}});
   const UniqueFd client = ConnectTo(path_), work(::eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK));
   std::string requests;
   for (int i = 0; i < 100; ++i)
@@ -546,14 +550,16 @@ TEST_F(CommandServerTest, RemovesItsSocketButNotThatOfAnother) {
 class OvsAppctlTest : public ::testing::Test {
  protected:
   OvsAppctlTest() : path_(MakeTemporaryDirectory() + "/test.ctl") {
+    registry_.Register({{.name = "fdb/show",
+                         .usage = "[VES]",
+                         .handler = [](const CommandRegistry::Arguments& arguments) {
+                           return absl::StrCat("fdb of ", arguments.empty() ? "all" : arguments[0]);
+                         }}});
     registry_.Register(
-        {"fdb/show", "[VES]", "", 0, 1, [](const CommandRegistry::Arguments& arguments) {
-           return absl::StrCat("fdb of ", arguments.empty() ? "all" : arguments[0]);
-         }});
-    registry_.Register({"fail", "", "", 0, 0,
-                        [](const CommandRegistry::Arguments&) -> absl::StatusOr<std::string> {
-                          return absl::InternalError("it is broken");
-                        }});
+        {{.name = "fail",
+          .handler = [](const CommandRegistry::Arguments&) -> absl::StatusOr<std::string> {
+            return absl::InternalError("it is broken");
+          }}});
     EXPECT_EQ(0, RunProgram("ovs-appctl --version").exit_status)
         << "ovs-appctl is missing: install the package openvswitch-common";
   }
@@ -577,7 +583,7 @@ TEST_F(OvsAppctlTest, OvsAppctlWorksWithOurServer) {
   } kCases[] = {
       {"the list", "list-commands", 0,
        "The available commands are:\n  fail\n  fdb/show                [VES]\n  help               "
-       "     [COMMAND]\n  list-commands\n",
+       "     [COMMAND...]\n  list-commands\n",
        ""},
       {"a command", "fdb/show", 0, "fdb of all\n", ""},
       {"an argument", "fdb/show blue", 0, "fdb of blue\n", ""},

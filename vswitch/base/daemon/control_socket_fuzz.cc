@@ -38,19 +38,24 @@ constexpr char kReadAnswers = 1;
 constexpr size_t kPatience = 100'000;  // rounds; more than a megabyte of input needs
 
 void RegisterCommands(CommandRegistry* registry) {
+  registry->Register({{.name = "echo",
+                       .usage = "[ARG...]",
+                       .handler = [](const CommandRegistry::Arguments& arguments) {
+                         return absl::StrJoin(arguments, ",");
+                       }}});
   registry->Register(
-      {"echo", "[ARG]...", "", 0, 100,
-       [](const CommandRegistry::Arguments& arguments) { return absl::StrJoin(arguments, ","); }});
-  registry->Register({"fdb/show", "[VES]", "", 0, 1,
-                      [](const CommandRegistry::Arguments&) -> absl::StatusOr<std::string> {
-                        return absl::NotFoundError("no such VES");
-                      }});
+      {{.name = "fdb/show",
+        .usage = "[VES]",
+        .handler = [](const CommandRegistry::Arguments&) -> absl::StatusOr<std::string> {
+          return absl::NotFoundError("no such VES");
+        }}});
   // A few of these answers fill the socket, so that the server must wait for its client.
-  registry->Register({"big", "", "", 0, 0,
-                      [](const CommandRegistry::Arguments&) { return std::string(60'000, 'x'); }});
-  registry->Register({"bytes", "", "", 0, 0, [](const CommandRegistry::Arguments&) {
-                        return std::string("a\xff\0b", 4);
-                      }});
+  registry->Register({{.name = "big", .handler = [](const CommandRegistry::Arguments&) {
+                         return std::string(60'000, 'x');
+                       }}});
+  registry->Register({{.name = "bytes", .handler = [](const CommandRegistry::Arguments&) {
+                         return std::string("a\xff\0b", 4);
+                       }}});
 }
 
 // A server on an unlinked socket: nothing is left behind, however the program ends.

@@ -67,22 +67,26 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Open(const std::string& socket_p
   self->signals_ = SignalFd({SIGTERM, SIGINT});
   self->hangups_ = SignalFd({SIGHUP});
   self->ignored_ = SignalFd({SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO});
-  self->commands_.RegisterText("exit", "stop the program", [self] {
-    const std::string client = self->server_->Client();
-    self->loop_.CallAt(self->loop_.Now(), [self, client] {
-      self->Stop(absl::StrCat("the command exit of ", client));
-    });
-    return "stopping\n";
+  using enum CommandRegistry::Access;
+  self->commands_.Register({
+      {"exit", "", "stop the program", kReadWrite, "message",
+       [self](const CommandRegistry::Arguments&) {
+         const std::string client = self->server_->Client();
+         self->loop_.CallAt(self->loop_.Now(), [self, client] {
+           self->Stop(absl::StrCat("the command exit of ", client));
+         });
+         return "stopping\n";
+       }},
+      {"log/set", "info|warning", "the least level that is logged", kReadWrite, "message",
+       [](const CommandRegistry::Arguments& level) -> absl::StatusOr<Answer> {
+         if (level[0] != "info" && level[0] != "warning") {
+           return absl::InvalidArgumentError(
+               absl::StrCat("\"", level[0], "\" is no level; write info or warning"));
+         }
+         SetLogInfo(level[0] == "info");
+         return absl::StrCat("logging from ", level[0], " on\n");
+       }},
   });
-  self->commands_.Register({"log/set", "info|warning", "the least level that is logged", 1, 1,
-                            [](const CommandRegistry::Arguments& level) -> absl::StatusOr<Answer> {
-                              if (level[0] != "info" && level[0] != "warning") {
-                                return absl::InvalidArgumentError(absl::StrCat(
-                                    "\"", level[0], "\" is no level; write info or warning"));
-                              }
-                              SetLogInfo(level[0] == "info");
-                              return absl::StrCat("logging from ", level[0], " on\n");
-                            }});
   self->metrics_.Register(
       [socket_path](MetricSet* metrics) { CollectBuildInfo(socket_path, metrics); });
   absl::Status status = self->Serve(socket_path);

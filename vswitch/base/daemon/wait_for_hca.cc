@@ -32,12 +32,13 @@ absl::Status WaitForHca(const std::function<absl::Status()>& start, CommandRegis
     return false;
   };
   const auto show = [&logged] { return absl::StrCat("waiting for the HCA: ", logged); };
-  commands->RegisterText("show", "what this program waits for", [&logged] {
-    return Answer({{"waiting_for_hca", logged}}, [](const Json& json) {
-      return absl::StrCat("waiting for the HCA: ", TextOf(json, "waiting_for_hca"), "\n");
-    });
-  });
-  commands->MarkReadOnly({"show"});
+  commands->Register(
+      {{"show", "", "what this program waits for", CommandRegistry::Access::kReadOnly,
+        "waiting_for_hca", [&logged](const CommandRegistry::Arguments&) {
+          return Answer({{"waiting_for_hca", logged}}, [](const Json& json) {
+            return absl::StrCat("waiting for the HCA: ", TextOf(json, "waiting_for_hca"), "\n");
+          });
+        }}});
   bool done = is_done();
   if (!done) {
     service_manager->SetStatus(show);

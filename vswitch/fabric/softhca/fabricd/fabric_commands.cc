@@ -345,39 +345,39 @@ Result MoveSm(const Arguments& arguments, Subnet* subnet) {
 
 void RegisterFabricCommands(Subnet* subnet, const FabricServer* server, const LidFile* lids,
                             CommandRegistry* registry) {
-  const auto add = [registry](const char* name, const char* usage, const char* help, size_t min,
-                              size_t max, CommandRegistry::Handler handler) {
-    registry->Register({name, usage, help, min, max, std::move(handler)});
-  };
-  add("show", "", "ports, their LIDs, P_Keys and counters", 0, 0,
-      [=](const Arguments&) { return Show(*subnet, *server, lids); });
-  add("groups", "", "multicast groups and their members", 0, 0,
-      [=](const Arguments&) { return Groups(*subnet); });
-  add("subscriptions", "", "subscriptions of ports to notices", 0, 0,
-      [=](const Arguments&) { return ShowSubscriptions(*subnet); });
-  add("services", "", "services that ports have registered (ServiceRecords)", 0, 0,
-      [=](const Arguments&) { return Services(*subnet); });
-  add("rings", "", "rings between ports", 0, 0, [=](const Arguments&) { return Rings(*subnet); });
-  add("link", "PORT up|down", "set a port's link up or down", 2, 2,
-      [=](const Arguments& a) { return Link(a, subnet); });
-  add("lid", "PORT LID", "change a port's LID", 2, 2,
-      [=](const Arguments& a) { return SetLid(a, subnet); });
-  add("partition/add", "PKEY PORT|ALL [limited]", "make a port a member of a partition", 2, 3,
-      [=](const Arguments& a) { return PartitionAdd(a, subnet); });
-  add("partition/remove", "PKEY PORT|ALL", "withdraw a P_Key from a port", 2, 2,
-      [=](const Arguments& a) { return PartitionRemove(a, subnet); });
-  add("reregister", "PORT|ALL", "ask a port to join and subscribe again", 1, 1,
-      [=](const Arguments& a) { return Done(subnet->Reregister(a[0])); });
-  add("sm", "on|off", "start or stop answering as subnet manager and administrator", 1, 1,
-      [=](const Arguments& a) { return Sm(a, subnet); });
-  add("sm/restart", "", "forget groups, subscriptions and services, and have all ports reregister",
-      0, 0, [=](const Arguments&) {
-        subnet->RestartSm();
-        return Done(absl::OkStatus());
-      });
-  add("sm/move", "LID", "change the subnet manager's LID", 1, 1,
-      [=](const Arguments& a) { return MoveSm(a, subnet); });
-  registry->MarkReadOnly({"show", "groups", "subscriptions", "services", "rings"});
+  using enum CommandRegistry::Access;
+  registry->Register({
+      {"show", "", "ports, their LIDs, P_Keys and counters", kReadOnly, "fabric_show",
+       [=](const Arguments&) { return Show(*subnet, *server, lids); }},
+      {"groups", "", "multicast groups and their members", kReadOnly, "fabric_groups",
+       [=](const Arguments&) { return Groups(*subnet); }},
+      {"subscriptions", "", "subscriptions of ports to notices", kReadOnly, "fabric_subscriptions",
+       [=](const Arguments&) { return ShowSubscriptions(*subnet); }},
+      {"services", "", "services that ports have registered (ServiceRecords)", kReadOnly,
+       "fabric_services", [=](const Arguments&) { return Services(*subnet); }},
+      {"rings", "", "rings between ports", kReadOnly, "fabric_rings",
+       [=](const Arguments&) { return Rings(*subnet); }},
+      {"link", "PORT up|down", "set a port's link up or down", kReadWrite, "message",
+       [=](const Arguments& a) { return Link(a, subnet); }},
+      {"lid", "PORT LID", "change a port's LID", kReadWrite, "message",
+       [=](const Arguments& a) { return SetLid(a, subnet); }},
+      {"partition/add", "PKEY PORT|ALL [limited]", "make a port a member of a partition",
+       kReadWrite, "message", [=](const Arguments& a) { return PartitionAdd(a, subnet); }},
+      {"partition/remove", "PKEY PORT|ALL", "withdraw a P_Key from a port", kReadWrite, "message",
+       [=](const Arguments& a) { return PartitionRemove(a, subnet); }},
+      {"reregister", "PORT|ALL", "ask a port to join and subscribe again", kReadWrite, "message",
+       [=](const Arguments& a) { return Done(subnet->Reregister(a[0])); }},
+      {"sm", "on|off", "start or stop answering as subnet manager and administrator", kReadWrite,
+       "message", [=](const Arguments& a) { return Sm(a, subnet); }},
+      {"sm/restart", "", "forget groups, subscriptions and services, and have all ports reregister",
+       kReadWrite, "message",
+       [=](const Arguments&) {
+         subnet->RestartSm();
+         return Done(absl::OkStatus());
+       }},
+      {"sm/move", "LID", "change the subnet manager's LID", kReadWrite, "message",
+       [=](const Arguments& a) { return MoveSm(a, subnet); }},
+  });
 }
 
 }  // namespace eoib::softhca

@@ -25,7 +25,6 @@
 #include "vswitch/base/daemon/program.h"
 #include "vswitch/fabric/softhca/fabricd/fabric_commands.h"
 #include "vswitch/fabric/softhca/fabricd/fault_commands.h"
-#include "vswitch/fabric/softhca/fabricd/partition_commands.h"
 #include "vswitch/fabric/softhca/subnet/fabric_server.h"
 #include "vswitch/fabric/softhca/subnet/lid_file.h"
 #include "vswitch/fabric/softhca/subnet/subnet.h"

@@ -14,9 +14,6 @@ namespace {
 using Arguments = CommandRegistry::Arguments;
 using Result = absl::StatusOr<Answer>;
 
-// Two port names, and five options with a value each.
-constexpr size_t kMostWords = 12;
-
 template <typename Integer>
 absl::Status ParseNumber(const std::string& word, const std::string& value, Integer* number) {
   if (absl::SimpleAtoi(value, number)) return absl::OkStatus();
@@ -151,21 +148,23 @@ Result Counters(const Arguments& arguments, Subnet* subnet) {
 }  // namespace
 
 void RegisterFaultCommands(Subnet* subnet, CommandRegistry* registry) {
-  registry->Register(
+  using enum CommandRegistry::Access;
+  registry->Register({
       {"fault",
        "SOURCE|* DESTINATION|* [loss PPM] [duplicate PPM] [reorder PPM] [delay DURATION] [seed N]",
-       "simulate faults on datagrams between two ports; replaces the rule with the same names", 2,
-       kMostWords, [subnet](const Arguments& arguments) { return Set(arguments, subnet); }});
-  registry->Register({"fault/show", "", "the faults that ports simulate", 0, 0,
-                      [subnet](const Arguments&) { return Show(subnet); }});
-  registry->Register({"fault/clear", "[SOURCE DESTINATION]",
-                      "end the faults between two ports, or all", 0, 2,
-                      [subnet](const Arguments& arguments) { return Clear(arguments, subnet); }});
-  registry->Register(
+       "simulate faults on datagrams between two ports; replaces the rule with the same names",
+       kReadWrite, "message",
+       [subnet](const Arguments& arguments) { return Set(arguments, subnet); }},
+      {"fault/show", "", "the faults that ports simulate", kReadOnly, "fault_show",
+       [subnet](const Arguments&) { return Show(subnet); }},
+      {"fault/clear", "[SOURCE DESTINATION]", "end the faults between two ports, or all",
+       kReadWrite, "message",
+       [subnet](const Arguments& arguments) { return Clear(arguments, subnet); }},
       {"counters", "[PORT]",
-       "counters of ports, also of ended ones, and the conservation of datagrams", 0, 1,
-       [subnet](const Arguments& arguments) { return Counters(arguments, subnet); }});
-  registry->MarkReadOnly({"fault/show", "counters"});
+       "counters of ports, also of ended ones, and the conservation of datagrams", kReadOnly,
+       "fabric_counters",
+       [subnet](const Arguments& arguments) { return Counters(arguments, subnet); }},
+  });
 }
 
 }  // namespace eoib::softhca

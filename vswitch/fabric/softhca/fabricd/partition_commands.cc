@@ -1,15 +1,15 @@
-#include "vswitch/fabric/softhca/fabricd/partition_commands.h"
-
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "vswitch/base/daemon/log.h"
+#include "vswitch/fabric/softhca/fabricd/fabric_commands.h"
 #include "vswitch/fabric/softhca/subnet/subnet_config_files.h"
 
 namespace eoib::softhca {
 namespace {
 
+using eoib::TextOf;  // not TextOf of fabric_protocol.h
 using Arguments = CommandRegistry::Arguments;
 
 absl::StatusOr<SubnetConfig> LoadFiles(const std::string& path) {
@@ -69,17 +69,20 @@ absl::StatusOr<Answer> ReloadPartitions(const std::string& path, Subnet* subnet)
 }
 
 void RegisterPartitionCommands(const std::string& path, Subnet* subnet, CommandRegistry* registry) {
-  registry->Register({"reload", "", "apply the partitions of the --config file and its drop-ins", 0,
-                      0, [=](const Arguments&) { return ReloadPartitions(path, subnet); }});
-  registry->Register({"config/diff", "", "what a reload would change", 0, 0,
-                      [=](const Arguments&) { return Diff(path, *subnet); }});
-  registry->Register({"config/save", "", "write the present partitions into a drop-in", 0, 0,
-                      [=](const Arguments&) { return Save(path, *subnet); }});
-  registry->RegisterText("config/show", "the present partitions", [=] {
-    return Answer({{"config", ToToml(subnet->Partitions())}},
-                  [](const Json& json) { return TextOf(json, "config"); });
+  using enum CommandRegistry::Access;
+  registry->Register({
+      {"reload", "", "apply the partitions of the --config file and its drop-ins", kReadWrite,
+       "changes", [=](const Arguments&) { return ReloadPartitions(path, subnet); }},
+      {"config/diff", "", "what a reload would change", kReadOnly, "fabric_config_diff",
+       [=](const Arguments&) { return Diff(path, *subnet); }},
+      {"config/save", "", "write the present partitions into a drop-in", kReadWrite, "saved",
+       [=](const Arguments&) { return Save(path, *subnet); }},
+      {"config/show", "", "the present partitions", kReadOnly, "config",
+       [=](const Arguments&) {
+         return Answer({{"config", ToToml(subnet->Partitions())}},
+                       [](const Json& json) { return TextOf(json, "config"); });
+       }},
   });
-  registry->MarkReadOnly({"config/diff", "config/show"});
 }
 
 }  // namespace eoib::softhca
