@@ -88,6 +88,14 @@ TEST_F(NetdevTest, HostBehindANetdevReachesATap) {
   EXPECT_EQ(first_->Drop("same_port"), 0u) << "own frames do not come back";
 }
 
+// As udev gives them to NICs.
+TEST_F(NetdevTest, IsFoundByAnAlternativeName) {
+  h1_->MustIp("link property add dev v1 altname enp1s0f0np0");
+  AddBoth("", "", "enp1s0f0np0");
+  ExpectPing(behind_, "10.0.0.2");
+  ExpectPing(second_->host(), "10.0.0.1");
+}
+
 TEST_F(NetdevTest, TcpPassesInSuperFrames) {
   AddBoth();
   UniqueFd listener = TcpListener(second_->host(), "10.0.0.2", 5000);
