@@ -1,7 +1,7 @@
 // Agent: changes of its configuration.
 //
-// What may fail for a reason outside the agent, such as making an interface, comes first. Then the
-// worker pauses, for a millisecond at a time; frames wait in the queues of interfaces and queue
+// Steps that may fail for a reason outside the agent, such as making an interface, come first. Then
+// the worker pauses, for a millisecond at a time; frames wait in the queues of interfaces and queue
 // pairs meanwhile.
 #include <algorithm>
 #include <utility>

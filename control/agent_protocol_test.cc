@@ -216,8 +216,8 @@ TEST_F(AgentProtocolTest, ConfiguredMacsAreKnownBeforeTheySpeak) {
   ExpectUnicast(h1, h2, h2->port("v1")->mac(), /*floods=*/false);
 }
 
-// Entries of a VLAN are flushed when the VES leaves it. Nobody announces them again when it
-// returns.
+// h1 flushes the entries of a VLAN when its VES leaves the VLAN. h2 does not announce them again
+// when the VES returns.
 TEST_F(AgentProtocolTest, AnnouncedMacsAreBackWithTheirVlan) {
   Host *h1 = AddHost("h1", kOneVes), *h2 = AddHost("h2", kOneVes);
   ASSERT_TRUE(AllJoined());

@@ -71,8 +71,7 @@ class AgentWarmStartTestOf : public AgentTestOf<HostClock> {
 // On the machine's clock, so that the workers keep up with it.
 class AgentWarmStartTest : public AgentWarmStartTestOf<MonotonicClock> {
  protected:
-  // Waits until the agents have told each other what they have, and h1 has claimed what nobody else
-  // has.
+  // Waits until each agent knows the other's MACs, and h1 has claimed those of no other agent.
   void Settle() {
     ASSERT_TRUE(AllJoined());
     const absl::Time settled = watch_.Now() + RestoredEntries::kSettle + absl::Milliseconds(1500);

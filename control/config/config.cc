@@ -250,7 +250,7 @@ VPortConfig ReadVPortTable(const toml::table& table, const std::vector<VesConfig
   return config;
 }
 
-// What to do with a key that stands above the tables and belongs into one; "" for others.
+// Names the tables that a key above the tables belongs into. "" if it belongs into none.
 std::string AdviceOnRootKey(absl::string_view key, bool has_vports) {
   std::vector<std::string> tables;
   if (absl::c_linear_search(kVesKeys, key)) tables.push_back("[[ves]]");

@@ -13,7 +13,7 @@
 
 namespace eoib {
 
-// What another value of a key does to the VES or vPort of a running agent.
+// The effect of a changed value on the VES or vPort of a running agent.
 enum class Effect {
   kInPlace,
   kReattached,  // the interface stays, the MACs behind it are learned again

@@ -101,7 +101,7 @@ std::vector<std::string> LinesBetween(absl::string_view file, absl::string_view 
   return absl::StrSplit(text.substr(from, to - from), '\n');
 }
 
-// What a document has about a key.
+// The texts of the documents about one key.
 struct Entry {
   std::string by_default;  // in the manual
   std::string example;     // in the man page

@@ -103,7 +103,7 @@ class RemoteAgent {
   // `peer` belongs to another agent now.
   bool TakeAddress(const PeerAddress& peer);
   // The agent returned with another incarnation at `peer`: that is its only address until it
-  // announces others. What else is known of it holds until its new state is here.
+  // announces others. Its former state holds until the new one is here.
   void Restart(uint32_t incarnation, const PeerAddress& peer, absl::Time now);
 
   // The difference that a change makes in the view: these MACs; if the whole state was replaced,

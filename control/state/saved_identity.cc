@@ -19,7 +19,7 @@ using nlohmann::json;
 
 constexpr size_t kMaxIdentityFile = 4096;
 
-// What agent.json has.
+// The content of agent.json.
 struct SavedIdentity {
   AgentIdentity identity;
   std::string machine;  // hash of the machine-id; empty: made without one

@@ -33,7 +33,7 @@ struct MessageCost {
   size_t messages = 0;
   int64_t tokens = 0;    // that the worker takes for them (MessageAdmission)
   absl::Duration total;  // of all messages, and of the work that follows them
-  // Of one slice: a message when it is received, or one run of the work that is due.
+  // The longest slice. A slice handles a received message, or runs the work that is due once.
   absl::Duration largest;
   size_t slices = 0;
   absl::Duration mean() const {

@@ -14,8 +14,8 @@
 //
 // Invariants: there is a first queue from Create on, and queues are only added. A vPort has the
 // same index at the forwarders of all queues. Before an index is free again, control has handled
-// all punts, because they may name the vPort. What refers to the queues goes before them, and the
-// queues go before the vPorts, whose ports they use.
+// all punts, because they may name the vPort. Users of the queues are destroyed before them, and
+// the queues before the vPorts, whose ports they use.
 #ifndef EOIB_CONTROL_VES_VES_H_
 #define EOIB_CONTROL_VES_VES_H_
 
