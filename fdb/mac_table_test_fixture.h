@@ -8,16 +8,13 @@
 #include "fdb/mac_lookup.h"
 #include "fdb/mac_table.h"
 #include "gtest/gtest.h"
+#include "vswitch/base/sanitizer_for_test.h"
 #include "vswitch/base/seed_for_test.h"
 
 namespace eoib {
 
-#if defined(EOIB_SANITIZE_THREAD) || defined(EOIB_SANITIZE_ADDRESS)
 // Operations take ten times as long under sanitizers, so do a tenth of them.
-inline constexpr int kSlowdown = 10;
-#else
-inline constexpr int kSlowdown = 1;
-#endif
+inline constexpr int kSlowdown = kSanitized ? 10 : 1;
 
 // Consecutive MACs in seven VLANs, as vendors and clusters assign them.
 inline FdbKey NthKey(uint64_t i) {

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "control/protocol/protocol_simulation_for_test.h"
+#include "vswitch/base/sanitizer_for_test.h"
 #include "vswitch/base/seed_for_test.h"
 
 namespace eoib {
@@ -142,11 +143,7 @@ class ProtocolModelTest : public testing::Test {
 };
 
 void ProtocolModelTest::RunModel() {
-#if defined(EOIB_SANITIZE_ADDRESS) || defined(EOIB_SANITIZE_THREAD)
-  const size_t kHosts = 40;
-#else
-  const size_t kHosts = 200;
-#endif
+  const size_t kHosts = kSanitized ? 40 : 200;
   for (size_t i = 0; i < kHosts; ++i) simulation_.AddHost();
   for (size_t i = 0; i < kHosts; i += 2) simulation_.Start(i);
   simulation_.network() = {0.05, 0.05, absl::Microseconds(50), absl::Milliseconds(20)};

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "control/protocol/vport_protocol_test_fixture.h"
+#include "vswitch/base/sanitizer_for_test.h"
 
 namespace eoib {
 namespace {
@@ -398,7 +399,7 @@ TEST_F(VPortProtocolTest, ANewAddressIsNotUsedWhileItIsSilent) {
 // N agents that start together cost O(N) messages to the group, besides the headers that repeat a
 // new version.
 TEST_F(VPortProtocolTest, AgentsThatStartTogetherMulticastAFewTimesEach) {
-  const size_t kHosts = 300;
+  const size_t kHosts = kSanitized ? 100 : 300;
   for (size_t i = 0; i < kHosts; ++i) simulation_.AddHost();
   for (size_t i = 0; i < kHosts; ++i) simulation_.Start(i);
   simulation_.Advance(absl::Seconds(3));

@@ -7,17 +7,12 @@
 #include "control/ves/message_costs_for_test.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "vswitch/base/sanitizer_for_test.h"
 
 namespace eoib {
 namespace {
 
-#if defined(EOIB_SANITIZE_ADDRESS) || defined(EOIB_SANITIZE_THREAD)
-constexpr bool kJudges = false;
-constexpr size_t kLarge = 2048;
-#else
-constexpr bool kJudges = true;
-constexpr size_t kLarge = AgentView::kMaxMacs;
-#endif
+constexpr size_t kLarge = kSanitized ? 2048 : AgentView::kMaxMacs;
 constexpr size_t kSmall = kLarge / 16;
 // A walk through all of the large state takes 50 to 300 ms. Freed memory that goes back to the
 // kernel takes a few.
@@ -38,7 +33,7 @@ class MessageCostTest : public testing::TestWithParam<CostlyKind> {
 TEST_P(MessageCostTest, ALargeStateMakesNoLongSlice) {
   const absl::Duration small = MedianSlice(kSmall), large = MedianSlice(kLarge);
   EXPECT_GT(small, absl::ZeroDuration());
-  if (!kJudges) return;
+  if (kSanitized) return;
   EXPECT_LT(large, 5 * small + kNoise);
 }
 

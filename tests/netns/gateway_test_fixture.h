@@ -204,6 +204,9 @@ inline void GatewayTest::ExpectCaptureDecodes(size_t least) {
     // Then TCP and UDP checksums are not complete.
     const bool vouched = is_ves && fields[3] != "0x0000";
     for (size_t i = 4; i < 9; ++i) {
+      // Linux writes a sum of zero so where it has to finish one (skb_checksum_help), which is the
+      // same number; tshark wants zero (RFC 1624).
+      if (i == 5 && fields[16] == "0xffff") continue;
       const bool bad = absl::StrContains(fields[i], '0');
       EXPECT_FALSE(bad && (i == 4 || !vouched || i > 6)) << line;
     }

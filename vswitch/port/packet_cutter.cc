@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "vswitch/base/byte_order.h"
+#include "vswitch/wire/checksum.h"
 #include "vswitch/wire/ip/ones_complement_sum.h"
 
 namespace eoib {
@@ -44,10 +45,8 @@ absl::Span<uint8_t> PacketCutter::Next(absl::Span<uint8_t> room) noexcept {
   ++next_;
   const size_t l4 = checksum.start - plan_.ip_at();
   // TCP's and UDP's headers have an even length, so the data's words are whole.
-  const auto sum =
-      static_cast<uint16_t>(~OnesComplementSum(packet.subspan(l4, header_size - l4), data_sum));
-  // A zero field would mean "no checksum" in UDP (RFC 768).
-  WriteWire(be16(sum == 0 ? 0xffff : sum), &packet[l4 + checksum.offset]);
+  const uint16_t sum = OnesComplementSum(packet.subspan(l4, header_size - l4), data_sum);
+  WriteWire(be16(ChecksumField(sum, checksum.offset)), &packet[l4 + checksum.offset]);
   return packet;
 }
 

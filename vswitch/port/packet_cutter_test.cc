@@ -76,6 +76,20 @@ TEST(PacketCutterTest, CutsWhatTheSenderMeant) {
   }
 }
 
+// Only UDP has 0xffff in place of zero. Receivers accept both, but tshark does not.
+TEST(PacketCutterTest, AZeroChecksumOfTcpStaysZero) {
+  Row row{"", {.payload = 4000, .sequence = 0}, {GsoType::kTcp, 1000}};
+  Bytes room(9000);
+  const auto first_checksum = [&] {
+    ChecksumRequest request;
+    Bytes bytes = MakeSuperFrame(row.shape, &request);
+    PacketCutter cutter = *PacketCutter::Of(FrameOf(&bytes, row, request));
+    return ReadWire<be16>(&cutter.Next(absl::MakeSpan(room))[20 + 16]).value();
+  };
+  row.shape.sequence = first_checksum();  // which adds what the sum lacks
+  EXPECT_EQ(first_checksum(), 0);
+}
+
 // The sum of a packet goes on behind a piece of odd length.
 TEST(PacketCutterTest, CutsAcrossPiecesOfAnyLength) {
   FakeHca hca;

@@ -164,10 +164,13 @@ void CompleteChecksum(absl::Span<uint8_t> frame, const ChecksumRequest& request)
   const L4Location where = FindL4(frame);
   const bool known_end = where.kind != L4Checksum::kNone && where.l4 == request.start;
   const size_t end = known_end ? size_t{where.l4} + where.l4_length : frame.size();
-  const auto sum =
-      static_cast<uint16_t>(~OnesComplementSum(frame.subspan(request.start, end - request.start)));
-  // A zero field would mean "no checksum" in UDP (RFC 768).
-  WriteWire(be16(sum == 0 ? 0xffff : sum), &frame[field]);
+  const uint16_t sum = OnesComplementSum(frame.subspan(request.start, end - request.start));
+  WriteWire(be16(ChecksumField(sum, request.offset)), &frame[field]);
+}
+
+uint16_t ChecksumField(uint16_t sum, uint16_t offset) noexcept {
+  const auto inverted = static_cast<uint16_t>(~sum);
+  return inverted == 0 && offset == kUdpChecksumOffset ? 0xffff : inverted;
 }
 
 }  // namespace eoib

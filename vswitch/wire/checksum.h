@@ -71,9 +71,13 @@ bool HasRightChecksum(absl::Span<const uint8_t> head, const L4Location& where,
                       uint16_t sum) noexcept;
 
 // Finishes the sum in software. Leaves the frame as it is for a request that PrepareChecksum would
-// not accept. Stores a sum of zero as 0xffff, the same number in one's complement: zero in UDP
-// means "no checksum" (RFC 768).
+// not accept.
 void CompleteChecksum(absl::Span<uint8_t> frame, const ChecksumRequest& request) noexcept;
+
+// What the field at `offset` of an L4 header has for `sum`, the one's-complement sum of all that it
+// covers. In UDP zero means "no checksum", so there it is 0xffff, the same number (RFC 768).
+// Elsewhere zero stays zero (RFC 1624 §3).
+uint16_t ChecksumField(uint16_t sum, uint16_t offset) noexcept;
 
 inline L4Location FindL4(absl::Span<const uint8_t> frame) noexcept {
   return FindL4(frame, frame.size());

@@ -244,7 +244,17 @@ TEST(AcceptChecksumTest, ClearsTheBytesBehindThePacket) {
   EXPECT_EQ(static_cast<uint16_t>(~SlowSum(to_the_end)), Field(golden, {true, 34, 16}));
 }
 
-TEST(CompleteChecksumTest, AZeroSumIsStoredAsItsOtherForm) {
+TEST(CompleteChecksumTest, AZeroSumOfTcpStaysZero) {
+  const ChecksumRequest request{true, 34, 16}, sequence{true, 34, 6};
+  Bytes frame = FromHex(kGoldenFrames[0].hex);
+  ASSERT_EQ(Field(frame, sequence), 1);
+  SetField(&frame, sequence, static_cast<uint16_t>(1 + Field(frame, request)));
+  CompleteChecksum(absl::MakeSpan(frame),
+                   AcceptChecksum(absl::MakeSpan(frame), L4Checksum::kTcpOk));
+  EXPECT_EQ(Field(frame, request), 0);
+}
+
+TEST(CompleteChecksumTest, AZeroSumOfUdpIsStoredAsItsOtherForm) {
   const GoldenFrame& row = kGoldenFrames[6];
   Bytes frame = FromHex(row.hex);
   ASSERT_EQ(Field(frame, RequestFor(row.l4)), 0xffff) << row.description;

@@ -10,18 +10,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "vswitch/base/sanitizer_for_test.h"
 #include "vswitch/fabric/softhca/soft_node_for_test.h"
 
 namespace eoib::softhca {
 namespace {
 
-#if defined(EOIB_SANITIZE_THREAD) || defined(EOIB_SANITIZE_ADDRESS)
-constexpr bool kSanitized = true;
-constexpr size_t kPorts = 100;
-#else
-constexpr bool kSanitized = false;
-constexpr size_t kPorts = 1000;
-#endif
+constexpr size_t kPorts = kSanitized ? 100 : 1000;
 
 void AllowDescriptors(rlim_t count) {
   rlimit files;
