@@ -124,8 +124,7 @@ void RingSender::Park(const RecordHeader& header, const Gather& gather) {
     ++shared_->counters->xmit_discards;
     return;
   }
-  if (parking_ == nullptr)
-    parking_ = std::make_unique<Parking>(RingMemory::CreateLocal(options().parking_capacity));
+  if (!parked()) BeginParking();
   uint8_t* record = parking_->producer.Reserve(header.length);
   if (record == nullptr) {
     ++shared_->counters->xmit_discards;
@@ -143,6 +142,17 @@ void RingSender::Park(const RecordHeader& header, const Gather& gather) {
   parking_->producer.Publish();
   ++parked_;
   ++shared_->parked;
+}
+
+// In the memory that the messages before had, from its start: it is warm, and a port that parks a
+// message now and then keeps no more of it than that.
+void RingSender::BeginParking() {
+  std::shared_ptr<RingMemory> memory = parking_.has_value()
+                                           ? std::move(parking_->memory)
+                                           : RingMemory::CreateLocal(options().parking_capacity);
+  memory->index()->head.store(0, std::memory_order_relaxed);
+  memory->index()->tail.store(0, std::memory_order_relaxed);
+  parking_.emplace(std::move(memory));
 }
 
 // Removes the record that parking_->consumer peeked at.

@@ -165,8 +165,9 @@ class RingSender {
   };
   // A ring inside this port. A record's stamp is the time at which it was parked.
   struct Parking {
-    explicit Parking(const std::shared_ptr<RingMemory>& memory)
-        : producer(memory), consumer(memory) {}
+    explicit Parking(std::shared_ptr<RingMemory> of)
+        : memory(std::move(of)), producer(memory), consumer(memory) {}
+    std::shared_ptr<RingMemory> memory;
     RingProducer producer;
     RingConsumer consumer;
   };
@@ -177,6 +178,7 @@ class RingSender {
   void PublishRecords();
   void RequestRing(uint64_t capacity);
   void Park(const RecordHeader& header, const Gather& gather);
+  void BeginParking();
   bool WriteParked(RecordHeader header, const uint8_t* payload);
   void Unpark(const RecordHeader& header);
   void DiscardParked(uint64_t SoftPortCounters::*reason);
@@ -193,7 +195,7 @@ class RingSender {
   absl::optional<Opening> opening_;
   uint64_t wanted_capacity_ = 0;
   absl::Time refused_until_ = absl::InfinitePast();
-  std::unique_ptr<Parking> parking_;
+  absl::optional<Parking> parking_;
   size_t parked_ = 0;
   bool blocked_ = false;  // Flush found no room in this burst: do not try again
   bool stalled_ = false;  // a message waited, and there was no room then nor since
