@@ -146,8 +146,8 @@ inline bool CompleteLargeChecksum(const BufferPool& pool, Frame* frame) {
   }
   PieceReader reader(&pool, *frame);
   reader.Skip(frame->checksum.start);
-  const auto finished = static_cast<uint16_t>(~reader.Sum(frame->total() - frame->checksum.start));
-  WriteWire(be16(finished == 0 ? 0xffff : finished), frame->data + field);
+  const uint16_t sum = reader.Sum(frame->total() - frame->checksum.start);
+  WriteWire(be16(ChecksumField(sum, frame->checksum.offset)), frame->data + field);
   frame->checksum = {};
   return true;
 }
