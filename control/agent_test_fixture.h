@@ -26,12 +26,11 @@
 #include "vswitch/fabric/softhca/subnet/subnet.h"
 #include "vswitch/port/locked_port.h"
 #include "vswitch/port/port_for_test.h"
+#include "vswitch/wire/frame_for_test.h"
 #include "vswitch/wire/ib/sa_mad.h"
 #include "vswitch/wire/mgid.h"
 
 namespace eoib {
-
-using Bytes = std::vector<uint8_t>;
 
 inline constexpr char kPartitions[] =
     "[[partition]]\npkey = 0x8001\nfull = [\"ALL\"]\n"
@@ -50,19 +49,6 @@ inline constexpr char kOneVes[] =
 inline constexpr char kDataOnly[] =
     "[[ves]]\nname = \"blue\"\npkey = 0x8001\nannounce = false\n"
     "[[vport]]\nname = \"v1\"\nves = \"blue\"\ntype = \"test\"\n";
-
-inline Bytes MakeFrame(MacAddr to, MacAddr from) {
-  Bytes frame(60, 0);
-  to.ToWire(&frame[0]);
-  from.ToWire(&frame[6]);
-  frame[12] = 0x88, frame[13] = 0xb6;
-  return frame;
-}
-
-inline const MacAddr kA = MacAddr::FromUint64(0x02'00'00'00'00'0a);
-inline const MacAddr kB = MacAddr::FromUint64(0x02'00'00'00'00'0b);
-inline const MacAddr kC = MacAddr::FromUint64(0x02'00'00'00'00'0c);
-inline const MacAddr kD = MacAddr::FromUint64(0x02'00'00'00'00'0d);
 
 // One agent with its ports.
 class Host {

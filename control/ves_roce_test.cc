@@ -17,6 +17,7 @@
 #include "vswitch/base/temp_dir_for_test.h"
 #include "vswitch/fabric/fake_verbs.h"
 #include "vswitch/port/port_for_test.h"
+#include "vswitch/wire/frame_for_test.h"
 #include "vswitch/wire/mgid.h"
 
 namespace eoib {
@@ -24,18 +25,7 @@ namespace {
 
 using testing::HasSubstr;
 
-using Bytes = std::vector<uint8_t>;
-const MacAddr kLocal = MacAddr::FromUint64(0x02'00'00'00'00'0a);
-const MacAddr kRemote = MacAddr::FromUint64(0x02'00'00'00'00'0b);
 const PeerAddress kRocePeer = {Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0xb)), Qpn(0x99)};
-
-Bytes MakeFrame(MacAddr to, MacAddr from) {
-  Bytes frame(60, 0);
-  to.ToWire(&frame[0]);
-  from.ToWire(&frame[6]);
-  frame[12] = 0x88, frame[13] = 0xb6;
-  return frame;
-}
 
 // Makes a port like rdma_rxe's: the only P_Key is 0xffff. Its netdev is the loopback device.
 void MakeRoce(FakeHca* hca) {
@@ -85,7 +75,7 @@ class VesRoceTest : public testing::Test {
                .value();
     VPort vport;
     vport.config.name = "v1";
-    auto port = std::make_unique<TestPort>("v1", kLocal);
+    auto port = std::make_unique<TestPort>("v1", kA);
     port_ = port.get();
     vport.port = std::move(port);
     vport.interface = std::make_shared<NotedInterface>(&mtu_, &carrier_);
@@ -153,7 +143,7 @@ TEST_F(VesRoceTest, WorksWithoutASubnetAdministrator) {
 // two or three.
 TEST_F(VesRoceTest, ATurnOfControlEndsAfterItsTime) {
   constexpr uint64_t kMessages = 20;
-  Bytes frame = MakeFrame(MacAddr::Broadcast(), kRemote);
+  Bytes frame = MakeFrame(MacAddr::Broadcast(), kB);
   frame[12] = 0x88, frame[13] = 0xb5;
   for (uint64_t i = 0; i < kMessages; ++i) DeliverToWorker(frame, FloodMgid(PKey(0x8001)).gid());
   ASSERT_EQ(Dropped(DropReason::kControlMessage), kMessages);
@@ -170,7 +160,7 @@ TEST_F(VesRoceTest, ATurnOfControlEndsAfterItsTime) {
 
 // A peer that was heard once and is gone leaves no state behind.
 TEST_F(VesRoceTest, ReclaimsAVPortThatIsSilentAndHasNoMacs) {
-  Deliver(MakeFrame(MacAddr::Broadcast(), kRemote), FloodMgid(PKey(0x8001)).gid());
+  Deliver(MakeFrame(MacAddr::Broadcast(), kB), FloodMgid(PKey(0x8001)).gid());
   const auto pass = [this](int seconds) {
     for (int i = 0; i < seconds; ++i) {
       clock_.Advance(absl::Seconds(1));
@@ -183,7 +173,7 @@ TEST_F(VesRoceTest, ReclaimsAVPortThatIsSilentAndHasNoMacs) {
   pass(32);
   EXPECT_TRUE(ves_->directory()->Find(kRocePeer).IsNone());
   EXPECT_EQ(ves_->directory()->Dump().size(), 1u) << "our own";
-  Deliver(MakeFrame(MacAddr::Broadcast(), kRemote), FloodMgid(PKey(0x8001)).gid());
+  Deliver(MakeFrame(MacAddr::Broadcast(), kB), FloodMgid(PKey(0x8001)).gid());
   EXPECT_FALSE(ves_->directory()->Find(kRocePeer).IsNone());
 }
 
@@ -191,7 +181,7 @@ TEST_F(VesRoceTest, FdbShowPrintsAllAddressesOfAPeer) {
   const PeerAddress other = {Gid::FromPrefixAndGuid(0xfe80'0000'0000'0000, Guid(0xc)), Qpn(0x9a)};
   VPortDirectory* const directory = ves_->directory();
   const VPortId vport = directory->Intern(kRocePeer);
-  Deliver(MakeFrame(MacAddr::Broadcast(), kRemote), FloodMgid(PKey(0x8001)).gid());
+  Deliver(MakeFrame(MacAddr::Broadcast(), kB), FloodMgid(PKey(0x8001)).gid());
   const std::string first = "  GID fe80:0000:0000:0000:0000:0000:0000:000b QPN 0x99";
   EXPECT_THAT(FdbAnswer(ReadFdb({ves_.get()}, {}), true).Text(), HasSubstr(first + "\n"));
   ASSERT_TRUE(directory->Announce(vport, {{{.peer = kRocePeer}, {.peer = other}}}, {}));
@@ -206,8 +196,8 @@ TEST_F(VesRoceTest, FdbShowPrintsAllAddressesOfAPeer) {
 
 // Neighbour discovery may take a second. The reply is held for it, and sent only to the peer.
 TEST_F(VesRoceTest, HoldsAReplyUntilTheNeighborIsResolved) {
-  Deliver(MakeFrame(MacAddr::Broadcast(), kRemote), FloodMgid(PKey(0x8001)).gid());
-  SendFromPort(MakeFrame(kRemote, kLocal));
+  Deliver(MakeFrame(MacAddr::Broadcast(), kB), FloodMgid(PKey(0x8001)).gid());
+  SendFromPort(MakeFrame(kB, kA));
   EXPECT_TRUE(hca_.qp()->sends.empty());
   clock_.Advance(absl::Milliseconds(1020));
   Forwarder()->Housekeep();
@@ -228,10 +218,10 @@ TEST_F(VesRoceTest, HoldsAReplyUntilTheNeighborIsResolved) {
 // All flood groups map to the multicast MAC 33:33:00:00:00:00, so an HCA that filters by MAC
 // delivers those of other VESes.
 TEST_F(VesRoceTest, DropsFramesOfAnotherVesWithTheSameMulticastMac) {
-  Deliver(MakeFrame(MacAddr::Broadcast(), kRemote), FloodMgid(PKey(0x8002)).gid());
+  Deliver(MakeFrame(MacAddr::Broadcast(), kB), FloodMgid(PKey(0x8002)).gid());
   EXPECT_EQ(Dropped(DropReason::kGroupMismatch), 1u);
   EXPECT_TRUE(port_->TakeTransmitted().empty());
-  Deliver(MakeFrame(MacAddr::Broadcast(), kRemote), FloodMgid(PKey(0x8001)).gid());
+  Deliver(MakeFrame(MacAddr::Broadcast(), kB), FloodMgid(PKey(0x8001)).gid());
   EXPECT_EQ(port_->TakeTransmitted().size(), 1u);
 }
 
@@ -250,7 +240,7 @@ TEST_F(VesRoceTest, ReplacesAQueuePairInError) {
   EXPECT_NE(hca_.qp(), before);
   EXPECT_TRUE(hca_.qp()->groups.contains(FloodMgid(PKey(0x8001)).gid()));
   Forwarder()->PollFabric();
-  Deliver(MakeFrame(MacAddr::Broadcast(), kRemote), FloodMgid(PKey(0x8001)).gid());
+  Deliver(MakeFrame(MacAddr::Broadcast(), kB), FloodMgid(PKey(0x8001)).gid());
   EXPECT_EQ(port_->TakeTransmitted().size(), 1u);
 }
 

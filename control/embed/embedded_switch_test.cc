@@ -25,7 +25,7 @@ TEST_F(EmbeddedSwitchTest, FramesPassInBothDirections) {
   ASSERT_TRUE(HasCarrier(one) && HasCarrier(other));
   EXPECT_EQ(4070u, one->State().mtu);
   EXPECT_TRUE(Arrives(one, other, MakeFrame(kB, kA)));
-  EXPECT_TRUE(Arrives(other, one, MakeFrame(kA, kB, 4088)));
+  EXPECT_TRUE(Arrives(other, one, MakeFrame(kA, kB, -1, 4074)));
   EXPECT_GE(one->Stats().sent, 1u);
   EXPECT_GE(one->Stats().received, 1u);
   EXPECT_THAT(switches_[0]->Command({"fdb/show"}).value(), HasSubstr(kB.ToString()));
@@ -95,7 +95,7 @@ TEST_F(EmbeddedSwitchTest, AFrameThatDoesNotFitIsMissed) {
   BurstPort* const other = Add(both, "p2").value();
   ASSERT_TRUE(HasCarrier(one));
   ASSERT_TRUE(Arrives(one, other, MakeFrame(kB, kA)));
-  Send(one, MakeFrame(kB, kA, 200));
+  Send(one, MakeFrame(kB, kA, -1, 186));
   EXPECT_EQ(0u, Receive(other, 1, 100).size());
   EXPECT_EQ(1u, other->Stats().missed);
 }
@@ -103,10 +103,10 @@ TEST_F(EmbeddedSwitchTest, AFrameThatDoesNotFitIsMissed) {
 // A TCP segment of kB to kA over IPv4, with `payload` bytes, whose checksum field has the
 // pseudo-header sum only.
 Bytes UnfinishedTcp(size_t payload) {
-  Bytes frame = MakeFrame(kA, kB, 54 + payload);
-  frame[12] = 0x08, frame[13] = 0x00;
-  uint8_t* const ip = &frame[14];
   const size_t size = 40 + payload;
+  Bytes frame = MakeFrame(kA, kB, -1, size, 0x0800);
+  uint8_t* const ip = &frame[14];
+  std::fill_n(ip, 40, uint8_t{0});
   ip[0] = 0x45, ip[2] = static_cast<uint8_t>(size >> 8), ip[3] = static_cast<uint8_t>(size),
   ip[6] = 0x40, ip[8] = 64, ip[9] = 6;
   ip[12] = ip[16] = 10, ip[15] = 1, ip[19] = 2;

@@ -16,22 +16,11 @@
 #include "gtest/gtest.h"
 #include "vswitch/fabric/softhca/soft_hca.h"
 #include "vswitch/fabric/softhca/subnet/subnet.h"
+#include "vswitch/wire/frame_for_test.h"
 
 namespace eoib {
 
-using Bytes = std::vector<uint8_t>;
-
 inline constexpr absl::Duration kPatience = absl::Seconds(20);
-inline const MacAddr kA = MacAddr::FromUint64(0x02'00'00'00'00'0a);
-inline const MacAddr kB = MacAddr::FromUint64(0x02'00'00'00'00'0b);
-
-inline Bytes MakeFrame(MacAddr to, MacAddr from, size_t size = 60) {
-  Bytes frame(size, 0);
-  to.ToWire(&frame[0]);
-  from.ToWire(&frame[6]);
-  frame[12] = 0x88, frame[13] = 0xb6;
-  return frame;
-}
 
 inline bool Readable(int fd, absl::Duration limit = absl::ZeroDuration()) {
   pollfd wait{fd, POLLIN, 0};

@@ -26,9 +26,9 @@ constexpr uint16_t kFlows = 32;
 constexpr size_t kNumberAt = 42;  // in a frame: the number of the frame in its flow
 
 Bytes FlowFrame(MacAddr to, MacAddr from, uint16_t flow, uint32_t number) {
-  Bytes frame = MakeFrame(to, from, 64);
-  frame[12] = 0x08, frame[13] = 0x00;
+  Bytes frame = MakeFrame(to, from, -1, 50, 0x0800);
   uint8_t* const ip = &frame[14];
+  std::fill_n(ip, 50, uint8_t{0});
   ip[0] = 0x45, ip[3] = 50, ip[8] = 64, ip[9] = 17, ip[12] = ip[16] = 10, ip[15] = 1, ip[19] = 2;
   WriteWire(be16(static_cast<uint16_t>(1000 + flow)), ip + 20);
   WriteWire(be32(number), &frame[kNumberAt]);

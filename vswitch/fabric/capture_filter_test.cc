@@ -4,16 +4,11 @@
 
 #include "gtest/gtest.h"
 #include "vswitch/wire/eoib_header.h"
+#include "vswitch/wire/frame_for_test.h"
 #include "vswitch/wire/segment_extension.h"
 
 namespace eoib {
 namespace {
-
-using Bytes = std::vector<uint8_t>;
-
-const MacAddr kA = MacAddr::FromUint64(0x02'00'00'00'00'0a);
-const MacAddr kB = MacAddr::FromUint64(0x02'00'00'00'00'0b);
-const MacAddr kC = MacAddr::FromUint64(0x02'00'00'00'00'0c);
 
 Bytes Frame(MacAddr to, MacAddr from, uint16_t vid = 0) {
   Bytes frame(12);

@@ -29,13 +29,13 @@
 #include "vswitch/fabric/fake_verbs.h"
 #include "vswitch/port/own_namespace_for_test.h"
 #include "vswitch/wire/ethernet.h"
+#include "vswitch/wire/frame_for_test.h"
 #include "vswitch/wire/ip/ones_complement_sum.h"
 
 namespace eoib {
 namespace {
 
 using ::testing::HasSubstr;
-using Bytes = std::vector<uint8_t>;
 
 const auto* const kOwnNamespace = testing::AddGlobalTestEnvironment(new OwnNamespace);
 
@@ -44,13 +44,7 @@ const MacAddr kOther = MacAddr::FromUint64(0x02'00'5e'10'00'02);
 constexpr size_t kFrameSize = 2044;
 
 Bytes MakeFrame(size_t payload, bool tagged = false) {
-  Bytes frame(kMacsSize);
-  kMac.ToWire(&frame[0]);
-  kOther.ToWire(&frame[6]);
-  if (tagged) frame.insert(frame.end(), {0x81, 0, 0, 10});
-  frame.insert(frame.end(), {0x88, 0xb6});
-  for (size_t i = 0; i < payload; ++i) frame.push_back(static_cast<uint8_t>(i));
-  return frame;
+  return MakeFrame(kMac, kOther, tagged ? 10 : -1, payload);
 }
 
 class TapPortTest : public testing::Test {
