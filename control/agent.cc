@@ -53,7 +53,7 @@ Agent::~Agent() {
   worker_.reset();  // first: it runs the forwarders of the VESes
   if (fabric_ == nullptr) return;
   for (const std::unique_ptr<Ves>& ves : veses_) {
-    for (size_t queue = 0; queue < ves->queues(); ++queue) loop_->Remove(ves->punt_fd(queue));
+    for (const auto& queue : ves->queues()) loop_->Remove(queue->punts.fd());
     fabric_->Remove(ves.get());
   }
   veses_.clear();
@@ -96,29 +96,32 @@ void Agent::TakeNewIdentity(const PeerAddress& peer) {
 
 absl::Status Agent::Watch(Ves* ves) {
   absl::Status status;
-  for (size_t queue = 0; queue < ves->queues(); ++queue) status.Update(WatchQueue(ves, queue));
+  for (size_t queue = 0; queue < ves->queues().size(); ++queue)
+    status.Update(WatchQueue(ves, queue));
   return status;
 }
 
 absl::Status Agent::WatchQueue(Ves* ves, size_t queue) {
   absl::Status status = worker_->Add(ves->forwarder(queue), queue);
-  status.Update(
-      loop_->Add(ves->punt_fd(queue), EPOLLIN, [ves, queue](uint32_t) { ves->RunPunts(queue); }));
+  status.Update(loop_->Add(ves->queues()[queue].punts.fd(), EPOLLIN,
+                           [ves, queue](uint32_t) { ves->RunPunts(queue); }));
   return status;
 }
 
 void Agent::Unwatch(Ves* ves) {
-  for (size_t queue = 0; queue < ves->queues(); ++queue) {
-    loop_->Remove(ves->punt_fd(queue));
-    worker_->Remove(ves->forwarder(queue));
+  for (const auto& queue : ves->queues()) {
+    loop_->Remove(queue->punts.fd());
+    worker_->Remove(queue->forwarder.get());
   }
 }
 
 absl::Status Agent::AddPort(Ves* ves, uint32_t port) {
-  return worker_->AddPort(ves->forwarders(), port);
+  return worker_->AddPort(ves->queues().forwarders(), port);
 }
 
-void Agent::RemovePort(Ves* ves, uint32_t port) { worker_->RemovePort(ves->forwarders(), port); }
+void Agent::RemovePort(Ves* ves, uint32_t port) {
+  worker_->RemovePort(ves->queues().forwarders(), port);
+}
 
 // Only VESes have forwarders on the worker. Other clients (IPoIB links) poll their own endpoints.
 absl::Status Agent::WatchEndpointOf(const FabricPortClient* client) {
@@ -126,8 +129,8 @@ absl::Status Agent::WatchEndpointOf(const FabricPortClient* client) {
                                 [client](const auto& ours) { return ours.get() == client; });
   absl::Status status;
   if (ves == veses_.end()) return status;
-  for (size_t queue = 0; queue < (*ves)->queues(); ++queue)
-    status.Update(worker_->WatchEndpointOf((*ves)->forwarder(queue)));
+  for (const auto& queue : (*ves)->queues())
+    status.Update(worker_->WatchEndpointOf(queue->forwarder.get()));
   return status;
 }
 
@@ -162,7 +165,7 @@ absl::StatusOr<VPort> Agent::MakeVPort(const VPortConfig& config, const Ves& ves
     if (!kept.ok()) return kept.status();
     mac = *kept;
   }
-  return make_port_(config, mac, ves.InterfaceMtu(config), ves, fabric_.get());
+  return make_port_(config, mac, ves.vports().InterfaceMtu(config), ves, fabric_.get());
 }
 
 void Agent::Start() {

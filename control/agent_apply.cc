@@ -210,9 +210,9 @@ void Agent::ExchangeVeses(Change* change) {
 absl::Status Agent::AddQueues(const Change& change) {
   for (const std::string& name : change.diff.veses.changed) {
     Ves* const ves = FindVes(name);
-    while (ves->queues() < ves->WantedQueues()) {
+    while (ves->queues().size() < ves->WantedQueues()) {
       if (absl::Status status = ves->AddQueue(); !status.ok()) return status;
-      if (absl::Status status = WatchQueue(ves, ves->queues() - 1); !status.ok()) return status;
+      if (absl::Status status = WatchQueue(ves, ves->queues().size() - 1); !status.ok()) return status;
     }
   }
   return absl::OkStatus();

@@ -151,7 +151,7 @@ TEST_F(VesRoceTest, ATurnOfControlEndsAfterItsTime) {
   const auto received = [this] { return ves_->protocol()->engine().counters().received; };
   int turns = 1;
   for (; ves_->RunPunts(0); ++turns) {
-    pollfd ready = {ves_->punt_fd(0), POLLIN, 0};
+    pollfd ready = {ves_->queues().first().punts.fd(), POLLIN, 0};
     ASSERT_EQ(poll(&ready, 1, 0), 1) << "the loop calls again";
     ASSERT_LE(received(), static_cast<uint64_t>(3 * turns));
   }

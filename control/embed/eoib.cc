@@ -21,7 +21,7 @@
 #include "vswitch/base/daemon/wait_for_hca.h"
 #include "vswitch/fabric/softhca/open_hca.h"
 
-static_assert(EOIB_MOST_QUEUES == eoib::Ves::kMaxQueues);
+static_assert(EOIB_MOST_QUEUES == eoib::VesQueues::kMost);
 
 struct eoib_port {
   std::unique_ptr<eoib::EmbeddedSwitch> embedded;

@@ -25,11 +25,11 @@ Json WorkersJson(const Agent& agent) {
     size_t queues = 0, vports = 0;
     uint64_t frames = 0;
     for (const std::unique_ptr<Ves>& ves : agent.veses()) {
-      if (ves->queues() <= worker) continue;
+      if (ves->queues().size() <= worker) continue;
       ++queues;
       frames += ves->forwarder(worker)->counters().frames_in.value();
       vports += std::count_if(ves->vports().begin(), ves->vports().end(), [&](const VPort& vport) {
-        return Workers::ReaderOf(vport.index, ves->queues()) == worker;
+        return Workers::ReaderOf(vport.index, ves->queues().size()) == worker;
       });
     }
     workers.push_back(

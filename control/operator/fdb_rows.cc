@@ -62,7 +62,7 @@ Row RowOf(const Ves& ves, const Fdb::Entry& entry) {
   if (const Route route = ves.directory().Get(entry.vport); route.kind == Route::Kind::kLocal) {
     AddClaim(ves.protocol().engine().own().current(), &row);
     row.host = ves.host();
-    row.vport = ves.VPortAt(route.local_port);
+    row.vport = ves.vports().NameAt(route.local_port);
   } else if (const RemoteAgent* const agent = ves.protocol().AgentBehind(entry.vport);
              agent != nullptr) {
     AddClaim(agent->view(), &row);

@@ -82,7 +82,7 @@ DropReason FrameTrace::TellEgress() {
     return TellPeer();
   } else {
     result_ = "port";
-    steps_.push_back(absl::StrCat("to vPort ", ves_.VPortAt(verdict_.ports[0])));
+    steps_.push_back(absl::StrCat("to vPort ", ves_.vports().NameAt(verdict_.ports[0])));
   }
   return DropReason::kNone;
 }
@@ -105,7 +105,7 @@ DropReason FrameTrace::TellPeer() {
 void FrameTrace::TellFlood() {
   std::vector<std::string> targets;
   for (const uint32_t port : verdict_.ports)
-    targets.push_back(absl::StrCat("vPort ", ves_.VPortAt(port)));
+    targets.push_back(absl::StrCat("vPort ", ves_.vports().NameAt(port)));
   for (const VPortId agent : verdict_.agents) targets.push_back(ves_.Behind(agent));
   const auto& joined = ves_.group().joined();
   if (verdict_.to_group && joined.has_value()) {

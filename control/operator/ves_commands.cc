@@ -136,7 +136,7 @@ Json VesSummary(const Ves& ves) {
   return {{"name", ves.config().name},
           {"pkey", ves.queue_pair().pkey().ToString()},
           {"membership", Membership(ves)},
-          {"qpn", ves.QpnText()},
+          {"qpn", ves.queues().QpnText()},
           {"vlans", ves.config().vlans.ToString()},
           {"mtu", ves.forwarder().mtu()},
           {"header", ves.config().header == HeaderForm::kAlternative ? "xve" : "eoib"},
@@ -168,7 +168,7 @@ std::string GroupText(const Json& ves) {
 // ---- stats, drops -------------------------------------------------------------------------------
 
 Json Counters(const Ves& ves) {
-  const ForwarderCounters counters = ves.counters();
+  const ForwarderCounters counters = ves.queues().counters();
   Json json;
   AddCounters(counters, &json);
   AddCounters(ves.fdb().counters(), &json);
@@ -201,7 +201,7 @@ std::string StatsText(const Json& ves) {
 }
 
 Json DropsJson(const Ves& ves) {
-  return {{"name", ves.config().name}, {"drops", ExplainedDrops(ves.counters().drops)}};
+  return {{"name", ves.config().name}, {"drops", ExplainedDrops(ves.queues().counters().drops)}};
 }
 
 std::string DropsText(const Json& ves) {

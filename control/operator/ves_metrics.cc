@@ -12,7 +12,7 @@ namespace {
 using Labels = MetricSet::Labels;
 
 void CollectCounters(const Ves& ves, const Labels& labels, MetricSet* metrics) {
-  metrics->Counters("forwarder_", labels, ves.counters());
+  metrics->Counters("forwarder_", labels, ves.queues().counters());
   metrics->Counters("fdb_", labels, ves.fdb().counters());
   metrics->Counters("protocol_", labels, ves.protocol().engine().counters());
   metrics->Counter("unlisted_messages", "messages from ports that `agents` does not list, refused",
@@ -23,7 +23,7 @@ void CollectCounters(const Ves& ves, const Labels& labels, MetricSet* metrics) {
 // All reasons, also those that have not occurred: Prometheus sees the first increment of a series
 // only if it knew its zero.
 void CollectDrops(const Ves& ves, MetricSet* metrics) {
-  const ForwarderCounters counters = ves.counters();
+  const ForwarderCounters counters = ves.queues().counters();
   for (size_t i = 0; i < counters.drops.kSize; ++i) {
     const auto reason = static_cast<DropReason>(i);
     metrics->Counter("drops",
@@ -38,7 +38,7 @@ void CollectDrops(const Ves& ves, MetricSet* metrics) {
 
 void CollectVPort(const Ves& ves, const VPort& vport, MetricSet* metrics) {
   const Labels labels = {{"ves", ves.config().name}, {"vport", vport.config.name}};
-  metrics->Counters("vport_", labels, ves.CountersOf(vport));
+  metrics->Counters("vport_", labels, ves.queues().CountersOf(vport));
   metrics->Gauge(
       "vport_lost",
       "1 if another program deleted the vPort's interface and it could not be made again", labels,
@@ -68,7 +68,7 @@ void CollectBuffers(const Ves& ves, MetricSet* metrics) {
                    "buffers of the VES: free, in the worker's batch, posted for receives, in "
                    "flight in sends, held for a path or for other segments",
                    {{"ves", ves.config().name}, {"state", name}},
-                   static_cast<double>(ves.Buffers(state)));
+                   static_cast<double>(ves.queues().Buffers(state)));
   }
 }
 
@@ -77,7 +77,7 @@ void CollectGauges(const Ves& ves, const Labels& labels, MetricSet* metrics) {
                  "1 if the VES is joined: it has its flood group, or floods by unicast copies",
                  labels, ves.group().joined().has_value() ? 1 : 0);
   metrics->Gauge("ves_carrier", "1 if the interfaces of the VES have carrier", labels,
-                 ves.carrier() ? 1 : 0);
+                 ves.vports().carrier() ? 1 : 0);
   metrics->Gauge("ves_mtu_bytes",
                  "the largest frame that a datagram of the VES carries; 0 before it is joined",
                  labels, ves.forwarder().mtu());
@@ -85,7 +85,7 @@ void CollectGauges(const Ves& ves, const Labels& labels, MetricSet* metrics) {
                  static_cast<double>(ves.vports().size()));
   metrics->Gauge("ves_copies_under_way",
                  "copies of frames that wait for a path or for the completion of their send",
-                 labels, static_cast<double>(ves.counters().UnderWay()));
+                 labels, static_cast<double>(ves.queues().counters().UnderWay()));
   metrics->Gauge("fdb_entries", "MACs in the forwarding database", labels,
                  static_cast<double>(ves.fdb().size()));
   metrics->Gauge("fdb_entries_limit", "the VES's fdb_limit", labels,

@@ -190,7 +190,7 @@ Json VPortJson(const Ves& ves, const VPort& vport, const VPortPeers& peers) {
   if (const std::string netdev = vport.interface->Describe(ves.forwarder().mtu()); !netdev.empty())
     json["netdev"] = netdev;
   if (const auto state = vport.interface->Query())
-    json["interface"] = InterfaceJson(*state, ves.InterfaceMtu(vport.config));
+    json["interface"] = InterfaceJson(*state, ves.vports().InterfaceMtu(vport.config));
   if (const std::string worker = ves.ReaderOf(vport); !worker.empty()) json["worker"] = worker;
   json["peers"] = peers.CountOf(vport);
   json["macs"] = ves.fdb().Held(ves.forwarder().ports()[vport.index].vport);
@@ -214,7 +214,7 @@ std::string VPortText(const Json& vport) {
 
 Json VPortCounters(const Ves& ves, const VPort& vport) {
   Json json;
-  AddCounters(ves.CountersOf(vport), &json);
+  AddCounters(ves.queues().CountersOf(vport), &json);
   return json;
 }
 

@@ -1,5 +1,5 @@
-// Ves: one VES on this agent. It owns FDB, directory and queues (ves_queue.h), and connects the
-// data path to control: membership in the flood group, punts, ageing, traps from the subnet.
+// Ves: one VES on this agent. It owns FDB, directory, queues and vPorts, and connects the data path
+// to control: membership in the flood group, punts, ageing, traps from the subnet.
 //
 // The first queue is the one that receives from the flood group, and that sends and receives
 // messages. Peers send known unicast to any queue, as the hash of the flow says.
@@ -12,10 +12,9 @@
 // belongs to it, with buffers and queue pair; control uses the forwarder's atomics and counters,
 // and the queues between the two. The FDB and the directory are shared, and lock themselves.
 //
-// Invariants: there is a first queue from Create on, and queues are only added. A vPort has the
-// same index at the forwarders of all queues. Before an index is free again, control has handled
-// all punts, because they may name the vPort. Users of the queues are destroyed before them, and
-// the queues before the vPorts, whose ports they use.
+// Invariants: there is a first queue from Create on. Before a vPort's index is free again, control
+// has handled all punts, because they may name the vPort. Users of the queues are destroyed before
+// them, and the queues before the vPorts, whose ports they use.
 #ifndef EOIB_CONTROL_VES_VES_H_
 #define EOIB_CONTROL_VES_VES_H_
 
@@ -36,15 +35,16 @@
 #include "control/subnet/group_membership.h"
 #include "control/subnet/path_resolver.h"
 #include "control/subnet/service_discovery.h"
+#include "control/ves/loop_reports.h"
 #include "control/ves/out_of_service.h"
 #include "control/ves/rarp_announcer.h"
 #include "control/ves/ves_journal.h"
 #include "control/ves/ves_protocol.h"
-#include "control/ves/ves_queue.h"
+#include "control/ves/ves_queues.h"
+#include "control/ves/ves_vports.h"
 #include "control/vport/vport.h"
 #include "fdb/fdb.h"
 #include "fdb/vport_directory.h"
-#include "vswitch/base/daemon/log.h"
 #include "vswitch/forwarder/forwarder.h"
 
 namespace eoib {
@@ -57,8 +57,6 @@ inline QKey QKeyOf(const VesConfig& config) {
 
 class Ves final : public FabricPortClient {
  public:
-  static constexpr size_t kMaxQueues = VPortDirectory::kMaxAddresses;
-
   // Shared by all VESes of an agent, and outlives them.
   struct Context {
     FabricPort::Resources fabric;
@@ -109,9 +107,6 @@ class Ves final : public FabricPortClient {
   // run.
   void Change(const VesConfig& config);
 
-  // The MTU of a vPort's interface, as the VES's present MTU allows.
-  int InterfaceMtu(const VPortConfig& vport) const;
-
   // FabricPortClient.
   void Start() override;
   void Stop(std::function<void()> done) override;
@@ -126,39 +121,28 @@ class Ves final : public FabricPortClient {
   void Refresh(RefreshDepth depth) override;
   void OnPortDown(absl::string_view why) override;
   void OnNotice(SmTrap trap, const Gid& gid) override;
-  void NoteLoss(const ibv_async_event& event) override;
-  bool NeedsRebuild() const override;
+  void NoteLoss(const ibv_async_event& event) override { queues_.NoteLoss(event); }
+  bool NeedsRebuild() const override { return queues_.NeedReplacement(); }
   bool has_queue_pair() const override { return queue_pair().get() != nullptr; }
   absl::Status Rebuild() override;
 
-  size_t workers() const { return context_.workers; }
-  size_t queues() const { return queues_.size(); }
-  // Readable when the forwarder of a queue has punted; then call RunPunts, which may find that the
-  // VES NeedsRebuild. RunPunts handles punts and messages of that queue for a limited time.
-  int punt_fd(size_t queue) const { return queues_[queue]->punts.fd(); }
-  // Returns whether there may be more.
+  // Handles punts and messages of a queue for a limited time; call it when its `punts` are
+  // readable. It may find that the VES NeedsRebuild. Returns whether there may be more.
   bool RunPunts(size_t queue);
 
   const VesConfig& config() const { return config_; }
-  const std::vector<VPort>& vports() const { return vports_; }  // in the order of their indexes
-  Forwarder* forwarder(size_t queue = 0) { return queues_[queue]->forwarder.get(); }
-  std::vector<Forwarder*> forwarders() const;  // in the order of the queues
+  const VesVPorts& vports() const { return vports_; }
+  const VesQueues& queues() const { return queues_; }
+  Forwarder* forwarder(size_t queue = 0) { return queues_[queue].forwarder.get(); }
+  const Forwarder& forwarder() const { return *queues_.first().forwarder; }
   // The name of the worker that reads a vPort's interface; empty if the agent has one worker.
   std::string ReaderOf(const VPort& vport) const;
-  const Forwarder& forwarder() const { return *queues_.front()->forwarder; }
-  // Sums over all queues.
-  ForwarderCounters counters() const;
-  PortCounters CountersOf(const VPort& vport) const;
-  size_t Buffers(BufferPool::State state) const;
   const GroupMembership& group() const { return *group_; }
-  const PartitionQueuePair& queue_pair() const { return queues_.front()->queue_pair; }
-  // The QPNs of all queues, for the operator: "0x48 0x49", or "none".
-  std::string QpnText() const;
+  const PartitionQueuePair& queue_pair() const { return queues_.first().queue_pair; }
   // The P_Key is checked on InfiniBand only.
   bool checks_pkey() const { return context_.fabric.sa != nullptr; }
   Fdb* fdb() { return &fdb_; }
   const Fdb& fdb() const { return fdb_; }
-  bool carrier() const { return carrier_.value_or(false); }
   const Clock& clock() const { return *context_.fabric.clock; }
   VPortDirectory* directory() { return &directory_; }
   const VPortDirectory& directory() const { return directory_; }
@@ -175,21 +159,13 @@ class Ves final : public FabricPortClient {
   // host's name, if it is known: "GID fe80::1 QPN 0x48 (h2)".
   std::string Place(VPortId vport) const;
   std::string Behind(VPortId vport) const;
-  // The name of the vPort of this host at a port of the forwarder.
-  const std::string& VPortAt(uint32_t index) const;
   // This host's name, as other hosts' operators see it.
   const std::string& host() const { return context_.host; }
 
  private:
   Ves(const VesConfig& config, const Context& context, const HcaPortInfo& port);
 
-  absl::StatusOr<std::unique_ptr<VesQueue>> MakeQueue();
   absl::Status ReplaceQueuePair(VesQueue* queue);
-  void TellQueues();
-  void AddToFurtherQueues(VPort* vport);
-  void RemoveFromQueues(uint32_t index);
-  void RetryHeld();
-  InjectQueue* InjectedAt(const PeerAddress& own);
   bool HandleNext(VesQueue* queue);
   static Forwarder::Options ForwardingOf(const VesConfig& config, const Context& context,
                                          const HcaPortInfo& port, FloodList* floods);
@@ -202,39 +178,29 @@ class Ves final : public FabricPortClient {
   void ReclaimVPorts();
 
   void OnGroup(const absl::optional<GroupMembership::Joined>& joined);
-  void AdoptMtu(int group_mtu_bytes);
   void AnnounceAddress();
   void LogGroup(const absl::optional<GroupMembership::Joined>& joined) const;
-  void SetCarrier(bool up);
   absl::Status Check(const VPort& vport) const;
   void SetPolicy(const VPort& vport, VPortId id);
-  void SetUp(VPort* vport);
   Fdb::Options FdbOptionsOf(const VesConfig& config) const;
   void AnnounceMacs();
-  void OnDamped(const Punt& punt);
-  void NoteForeign(const Punt& punt);
-  void NoteImpostors();
 
   VesConfig config_;
   const Context context_;
   const Gid gid_;
-  bool running_ = false;          // between Start and Stop
-  bool is_used_ = false;          // it has joined the group for its vPorts, or joins
-  bool announced_ = false;        // the interfaces' MACs, since the last join or renewal
-  absl::optional<bool> carrier_;  // of the interfaces; nullopt: unknown, or they differ
-  int adopted_mtu_ = 0;           // the group's MTU that the interfaces were last set to
+  bool running_ = false;    // between Start and Stop
+  bool is_used_ = false;    // it has joined the group for its vPorts, or joins
+  bool announced_ = false;  // the interfaces' MACs, since the last join or renewal
+  int adopted_mtu_ = 0;     // the group's MTU that the interfaces were last set to
   Fdb fdb_;
   VPortDirectory directory_;
   VesJournal journal_;
+  LoopReports loops_;
   FloodList floods_;  // used if the VES replicates
   const Forwarder::Options forwarding_;
   ControlMessage message_;  // the one that is being handled
-  LogLimiter damped_log_, loop_log_;
-  uint64_t damped_logged_ = 0;  // the count of damped moves at the last log line
-  uint64_t impostors_ = 0;      // frames dropped for it at the last look
-  std::vector<VPort> vports_;
-  // Destroyed before vports_: the forwarders refer to their ports.
-  std::vector<std::unique_ptr<VesQueue>> queues_;
+  VesVPorts vports_;
+  VesQueues queues_;  // destroyed before vports_: the forwarders refer to their ports
   std::unique_ptr<RarpAnnouncer> announcer_;
   std::unique_ptr<PathResolver> resolver_;
   std::unique_ptr<VesProtocol> protocol_;
