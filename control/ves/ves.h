@@ -126,6 +126,7 @@ class Ves final : public FabricPortClient {
   bool has_queue_pair() const override { return queue_pair().get() != nullptr; }
   absl::Status Rebuild() override;
 
+  size_t workers() const { return context_.workers; }
   // Handles punts and messages of a queue for a limited time; call it when its `punts` are
   // readable. It may find that the VES NeedsRebuild. Returns whether there may be more.
   bool RunPunts(size_t queue);
