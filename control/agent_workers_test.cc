@@ -29,8 +29,8 @@ std::string TwoWorkers(const std::vector<std::string>& vports, const std::string
 
 // A UDP datagram over IPv4 of a flow, whose number is its source port.
 Bytes FlowDatagram(MacAddr to, MacAddr from, uint16_t flow) {
-  Bytes frame = MakeFrame(to, from);
-  frame[12] = 0x08, frame[13] = 0x00;
+  Bytes frame = MakeFrame(to, from, -1, 46, 0x0800);
+  std::fill_n(&frame[14], 46, uint8_t{0});
   frame[14] = 0x45, frame[17] = 46, frame[22] = 64, frame[23] = 17, frame[26] = frame[30] = 10,
   frame[29] = 1, frame[33] = 2;
   WriteWire(be16(flow), &frame[34]);
