@@ -212,7 +212,8 @@ absl::Status Agent::AddQueues(const Change& change) {
     Ves* const ves = FindVes(name);
     while (ves->queues().size() < ves->WantedQueues()) {
       if (absl::Status status = ves->AddQueue(); !status.ok()) return status;
-      if (absl::Status status = WatchQueue(ves, ves->queues().size() - 1); !status.ok()) return status;
+      if (absl::Status status = WatchQueue(ves, ves->queues().size() - 1); !status.ok())
+        return status;
     }
   }
   return absl::OkStatus();
