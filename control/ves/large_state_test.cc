@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "control/protocol/vport_protocol.h"
 #include "vswitch/base/clock.h"
+#include "vswitch/base/sanitizer_for_test.h"
 #include "vswitch/base/seed_for_test.h"
 #include "vswitch/forwarder/control_queues.h"
 
@@ -93,7 +94,7 @@ class QueuedAgent final : public ProtocolEvents {
 
 class LargeStateTest : public testing::TestWithParam<int> {
  protected:
-  static constexpr uint64_t kMacs = AgentView::kMaxMacs;
+  static constexpr uint64_t kMacs = kSanitized ? 8192 : AgentView::kMaxMacs;
   static constexpr absl::Duration kStep = absl::Milliseconds(1);
 
   // Until `done`, at most for `time`.
