@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "control/embed/burst_queue.h"
-#include "control/embed/frame_ring.h"
 #include "vswitch/base/check.h"
 #include "vswitch/wire/checksum.h"
 #include "vswitch/wire/ethernet.h"

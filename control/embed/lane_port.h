@@ -12,10 +12,11 @@
 #include <memory>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
-#include "control/embed/lane.h"
 #include "vswitch/eoib.h"
 #include "vswitch/forwarder/forwarder.h"
 #include "vswitch/port/piece_layout.h"
@@ -24,6 +25,13 @@
 namespace eoib {
 
 class BurstQueue;
+
+// The threads that run one forwarder share it. PolledPath owns it together with the ports.
+struct Lane {
+  absl::Mutex mutex;
+  Forwarder* forwarder ABSL_GUARDED_BY(mutex) = nullptr;  // null: it was removed
+  bool polled ABSL_GUARDED_BY(mutex) = false;             // since the control thread looked last
+};
 
 // The frames that the program receives.
 struct BurstOptions {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "control/embed/lane_port.h"
 #include "vswitch/base/check.h"
 
 namespace eoib {

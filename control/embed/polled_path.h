@@ -11,7 +11,7 @@
 #include <memory>
 #include <vector>
 
-#include "control/embed/lane.h"
+#include "control/embed/lane_port.h"
 #include "vswitch/base/daemon/event_loop.h"
 #include "vswitch/data_path.h"
 
