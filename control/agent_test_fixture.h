@@ -8,7 +8,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -21,6 +20,7 @@
 #include "control/operator/agent_commands.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "vswitch/base/eventually_for_test.h"
 #include "vswitch/base/temp_dir_for_test.h"
 #include "vswitch/fabric/softhca/soft_hca.h"
 #include "vswitch/fabric/softhca/subnet/subnet.h"
@@ -273,15 +273,13 @@ class AgentTestOf : public testing::Test {
     }
     return false;
   }
-  // Runs all control loops until `done`; false after kPatience.
+  // Runs all control loops until `done`.
   bool Until(const std::function<bool()>& done) {
-    const absl::Time deadline = watch_.Now() + kPatience;
-    while (!done()) {
-      if (watch_.Now() > deadline) return false;
+    return Eventually([&] {
+      if (done()) return true;
       PumpAll();
-      std::this_thread::yield();
-    }
-    return true;
+      return false;
+    });
   }
   bool AllJoined() {
     return Until([this] {

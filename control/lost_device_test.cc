@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -16,9 +15,9 @@
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "vswitch/base/clock.h"
 #include "vswitch/base/daemon/notify_socket_for_test.h"
 #include "vswitch/base/daemon/running_server_for_test.h"
+#include "vswitch/base/eventually_for_test.h"
 
 namespace eoib {
 namespace {
@@ -27,19 +26,6 @@ using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
-
-constexpr absl::Duration kPatience = absl::Seconds(30);
-
-template <typename Predicate>
-bool Eventually(Predicate predicate) {
-  const MonotonicClock clock;
-  const absl::Time deadline = clock.Now() + kPatience;
-  while (clock.Now() < deadline) {
-    if (predicate()) return true;
-    std::this_thread::yield();
-  }
-  return false;
-}
 
 // A child process that logs to a file. The destructor kills it.
 class Child {

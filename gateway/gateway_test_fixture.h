@@ -121,7 +121,7 @@ class GatewayTest : public testing::Test {
   // Turns all nodes, 10 ms of fake time a turn, until `predicate` holds.
   template <typename Predicate>
   bool Until(Predicate predicate) {
-    return softhca::Eventually([&] {
+    return Eventually([&] {
       clock_.Advance(absl::Milliseconds(10));
       for (auto& gateway : gateways_) gateway->Pump();
       for (auto& host : hosts_) host->Pump();

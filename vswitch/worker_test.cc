@@ -63,7 +63,7 @@ TEST_F(WorkerTest, ReadsNoPortWhileItsSendQueueIsCongested) {
   worker.Start();
   for (size_t i = 0; i < kFrames; ++i) from->Inject(MakeFrame(kB, kA, -1, 4000));
   size_t received = 0;
-  EXPECT_TRUE(softhca::Eventually([&] {
+  EXPECT_TRUE(Eventually([&] {
     two->Turn();
     received += Frames(to).size();
     return received == kFrames;
@@ -98,7 +98,7 @@ TEST_F(WorkerTest, MakesProgressWithoutTraffic) {
   EXPECT_TRUE(worker.MakesProgress() && worker.MakesProgress()) << "it is stopped by its owner";
   worker.Start();
   for (int i = 0; i < 3; ++i)
-    EXPECT_TRUE(softhca::Eventually([&] { return worker.MakesProgress(); })) << "it sleeps";
+    EXPECT_TRUE(Eventually([&] { return worker.MakesProgress(); })) << "it sleeps";
   worker.Stop();
   EXPECT_TRUE(worker.MakesProgress() && worker.MakesProgress());
 }
@@ -114,7 +114,7 @@ TEST_F(WorkerTest, MakesNoProgressWhileItHangs) {
   worker.MakesProgress();  // of its turns before
   for (int i = 0; i < 100; ++i) EXPECT_FALSE(worker.MakesProgress());
   port.Release();
-  EXPECT_TRUE(softhca::Eventually([&] { return worker.MakesProgress(); }));
+  EXPECT_TRUE(Eventually([&] { return worker.MakesProgress(); }));
   worker.Stop();
   worker.RemovePort(forwarder, 0);
   forwarder->RemovePort(0);
@@ -139,11 +139,11 @@ TEST_F(WorkerTest, RunsAheadOfProgramsOnlyWhileManySmallFramesCome) {
   ASSERT_TRUE(worker.Add(one->forwarder()).ok());
   worker.Start();
   EXPECT_EQ(PolicyOfWorker(), SCHED_OTHER);
-  EXPECT_TRUE(softhca::Eventually([&] {
+  EXPECT_TRUE(Eventually([&] {
     for (int i = 0; i < 1000; ++i) from->Inject(MakeFrame(kB, kA));
     return PolicyOfWorker() == SCHED_RR;
   }));
-  EXPECT_TRUE(softhca::Eventually([&] {
+  EXPECT_TRUE(Eventually([&] {
     from->Inject(MakeFrame(kB, kA));
     return PolicyOfWorker() == SCHED_OTHER;
   }));
@@ -173,7 +173,7 @@ TEST_F(WorkersTest, EachPortIsReadAtOneQueue) {
     return queues[queue]->ports()[port].counters->received.value();
   };
   workers.Start();
-  EXPECT_TRUE(softhca::Eventually(
+  EXPECT_TRUE(Eventually(
       [&] { return received(0, 0) == 1 && received(1, 1) == 1 && received(0, 2) == 1; }));
   workers.Stop(absl::Seconds(60));
   EXPECT_EQ(received(1, 0) + received(0, 1) + received(1, 2), 0u);
@@ -201,7 +201,7 @@ TEST_F(WorkersTest, MakeNoProgressWhileOneHangs) {
   workers.MakesProgress();  // of its turns before
   for (int i = 0; i < 100; ++i) EXPECT_FALSE(workers.MakesProgress());
   port.Release();
-  EXPECT_TRUE(softhca::Eventually([&] { return workers.MakesProgress(); }));
+  EXPECT_TRUE(Eventually([&] { return workers.MakesProgress(); }));
   workers.Stop(absl::ZeroDuration());
   workers.RemovePort(queues, 1);
   for (Forwarder* queue : queues) {

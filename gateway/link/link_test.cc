@@ -59,7 +59,7 @@ class LinkTest : public testing::Test {
   }
   template <typename Predicate>
   bool Until(Predicate predicate) {
-    return softhca::Eventually([&] {
+    return Eventually([&] {
       for (auto& node : nodes_) node->Turn();
       return predicate();
     });

@@ -66,7 +66,7 @@ class Node final : private Listener {
     loop_.Remove(channel()->fd());
     stands_still_ = true;
   }
-  // Runs a few rounds of the loop; for use in softhca::Eventually.
+  // Runs a few rounds of the loop; for use in Eventually.
   void Turn() {
     for (int i = 0; i < 3; ++i) loop_.RunOnce(absl::InfinitePast());
     channel()->Flush();

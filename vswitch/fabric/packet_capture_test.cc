@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "vswitch/base/eventually_for_test.h"
 #include "vswitch/base/unique_fd.h"
 #include "vswitch/wire/ib/erf_for_test.h"
 #include "vswitch/wire/ib/ib_headers_for_test.h"
@@ -52,11 +52,7 @@ class PacketCaptureTest : public testing::Test {
   }
   // The thread notices the error within a tick.
   static bool EventuallyFails(const PacketCapture& capture) {
-    for (const absl::Time end = absl::Now() + absl::Seconds(30); capture.report().status.ok();
-         std::this_thread::yield()) {
-      if (absl::Now() > end) return false;
-    }
-    return true;
+    return Eventually([&capture] { return !capture.report().status.ok(); });
   }
 
   const std::string path_ =
@@ -254,10 +250,7 @@ TEST_F(PacketCaptureTest, TheLimitEndsTheCapture) {
   auto capture = PacketCapture::Open(options);
   ASSERT_TRUE(capture.ok()) << capture.status();
   for (int i = 0; i < 5; ++i) EXPECT_TRUE(Record(capture->get(), "four"));
-  for (const absl::Time end = absl::Now() + absl::Seconds(30);
-       !(*capture)->report().full && absl::Now() < end;) {
-    std::this_thread::yield();
-  }
+  ASSERT_TRUE(Eventually([&capture] { return (*capture)->report().full; }));
   EXPECT_TRUE(Record(capture->get(), "four")) << "not missed: the limit allows no more";
   const CaptureReport report = (*capture)->Close();
   EXPECT_TRUE(report.full);

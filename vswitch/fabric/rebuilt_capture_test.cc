@@ -9,13 +9,12 @@
 
 #include <atomic>
 #include <cstring>
-#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "vswitch/base/eventually_for_test.h"
 #include "vswitch/fabric/ud_endpoint_test_fixture.h"
 #include "vswitch/wire/ib/erf_for_test.h"
 #include "vswitch/wire/ib/ib_headers_for_test.h"
@@ -145,14 +144,6 @@ class RebuiltCaptureTest : public UdEndpointTest {
     Datagram datagram;
     ASSERT_EQ(endpoint_->Receive(absl::MakeSpan(&datagram, 1)), 1u);
     pool_->Free(datagram.buffer);
-  }
-
-  static bool Eventually(const std::function<bool()>& condition) {
-    for (const absl::Time end = absl::Now() + absl::Seconds(30); !condition();
-         std::this_thread::yield()) {
-      if (absl::Now() > end) return false;
-    }
-    return true;
   }
 
   const std::string path_ =

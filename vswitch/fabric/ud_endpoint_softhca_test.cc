@@ -10,9 +10,9 @@
 #include <cstring>
 #include <memory>
 #include <string>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "vswitch/base/eventually_for_test.h"
 #include "vswitch/fabric/rebuilt_capture.h"
 #include "vswitch/fabric/sa_client.h"
 #include "vswitch/fabric/softhca/soft_hca.h"
@@ -30,18 +30,6 @@ using testing::SizeIs;
 constexpr PKey kPKey(0xffff);
 constexpr QKey kQKey(0x8000'1234);
 const Mgid kMgid(Gid::FromPrefixAndGuid(0xff12'e01b'ffff'ffff, Guid(0xffff'ffff'0000'0000)));
-
-// Calls `step` until it returns true; false after ten seconds.
-template <typename Step>
-bool Eventually(Step step) {
-  const MonotonicClock clock;
-  const absl::Time deadline = clock.Now() + absl::Seconds(10);
-  while (!step()) {
-    if (clock.Now() > deadline) return false;
-    std::this_thread::yield();
-  }
-  return true;
-}
 
 // A software HCA that captures its packets twice: from the cable to PATH.cable, and rebuilt to
 // PATH.

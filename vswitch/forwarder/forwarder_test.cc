@@ -357,7 +357,7 @@ TEST_F(ForwarderTest, APeerThatMovesToAnotherLidIsReported) {
   std::vector<Bytes> arrived;
   // The ports learn the new LID and make new rings asynchronously. Nothing sent to the former LID
   // arrives any more.
-  EXPECT_TRUE(softhca::Eventually([&] {
+  EXPECT_TRUE(Eventually([&] {
     clock_.Advance(absl::Seconds(2));
     p2->Inject(MakeFrame(MacAddr::Broadcast(), kB));
     Settle();

@@ -9,12 +9,11 @@
 #include <cstring>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/types/optional.h"
-#include "vswitch/base/clock.h"
+#include "vswitch/base/eventually_for_test.h"
 #include "vswitch/fabric/softhca/soft_hca.h"
 #include "vswitch/fabric/softhca/subnet/subnet.h"
 #include "vswitch/wire/ib/sa_mad.h"
@@ -22,18 +21,6 @@
 namespace eoib::softhca {
 
 inline const Gid kMgid = Gid::FromPrefixAndGuid(0xff12'e01b'ffff'ffff, Guid(0xffff'ffff'0000'0000));
-
-// Calls `step` until it returns true; false after twenty seconds.
-template <typename Step>
-bool Eventually(Step step) {
-  const MonotonicClock clock;
-  const absl::Time deadline = clock.Now() + absl::Seconds(20);
-  while (!step()) {
-    if (clock.Now() > deadline) return false;
-    std::this_thread::yield();
-  }
-  return true;
-}
 
 // A link to an in-process subnet that acts like a link to another process: rings are memory files.
 class DescriptorLink final : public SubnetLink {
