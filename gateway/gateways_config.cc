@@ -1,13 +1,10 @@
 #include "gateway/gateways_config.h"
 
 #include <algorithm>
-#include <sstream>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "control/config/config_keys.h"
 
 // After everything else.
@@ -17,8 +14,6 @@
 namespace eoib::gateway {
 namespace {
 
-using translation::Prefix;
-
 constexpr char kExample[] =
     "[[ves]]\n"
     "name = \"blue\"\n"
@@ -27,150 +22,56 @@ constexpr char kExample[] =
     "[[gateway]]\n"
     "name = \"gw0\"\n"
     "ves = \"blue\"\n";
-constexpr char kPeersExample[] = "[\"fe80::2:c903:e:b72\"]";
-constexpr char kPKeyIs[] =
-    "it is a partition of the subnet, 0x8001 to 0xffff (or without the membership bit, 0x1 to "
-    "0x7fff)";
 
-absl::optional<Prefix> ParsePrefix(absl::string_view text) {
-  const std::pair<absl::string_view, absl::string_view> parts =
-      absl::StrSplit(text, absl::MaxSplits('/', 1));
-  const absl::StatusOr<IpAddr> address = IpAddr::Parse(parts.first);
-  int length = 0;
-  if (!address.ok() || !absl::SimpleAtoi(parts.second, &length)) return absl::nullopt;
-  if (length < 0 || length > (address->is_ipv6() ? 128 : 32)) return absl::nullopt;
-  return Prefix{*address, static_cast<uint8_t>(length)};
+// Checks the keys of a gateway against each other and against its VES, and fills in what follows
+// from them.
+void CompleteGateway(const RowReader& reader, const std::vector<VesConfig>& veses,
+                     GatewayConfig* config) {
+  const auto ves = std::find_if(veses.begin(), veses.end(),
+                                [config](const VesConfig& one) { return one.name == config->ves; });
+  if (ves != veses.end()) {
+    config->ves_pkey = ves->pkey;
+    if (!ves->vlans.Contains(config->vlan)) {
+      reader.Mistake(
+          "vlan", absl::StrCat("VES ", ves->name, " does not carry VLAN ", config->vlan.ToString(),
+                               "; its vlans are ", ves->vlans.ToString()));
+    }
+  } else if (!config->ves.empty()) {
+    reader.Wrong("ves", "there is no [[ves]] of that name");
+  }
+  if (reader.IsRead("pkey")) {
+    reader.CheckPKeyPrefix("pkey", config->pkey.value());
+    if (!config->pkey.IsValid())
+      reader.Wrong("pkey", "0x8000 names no partition; its low 15 bits must not be 0");
+    config->pkey = config->pkey.Full();
+  } else {
+    config->pkey = config->ves_pkey;
+  }
+  translation::Options& options = config->translation;
+  if (reader.IsRead("stations")) {
+    options.max_station_ips = options.max_stations * (translation::Options::kMostStationIps /
+                                                      translation::Options::kMostStations);
+  }
+  if (reader.IsRead("asks_per_second")) {
+    options.ask_burst = options.asks_per_second;
+    // The ratio of the defaults in options.h.
+    options.asks_per_second_each = options.asks_per_second * 0.4;
+    options.ask_burst_each = std::max(1.0, options.asks_per_second_each);
+  }
 }
 
-absl::optional<Gid> ParsePeer(absl::string_view text) {
-  const absl::StatusOr<Gid> gid = Gid::Parse(text);
-  return gid.ok() && !gid->IsZero() && !gid->IsMulticast() ? absl::make_optional(*gid)
-                                                           : absl::nullopt;
+GatewayConfig ReadGateway(const toml::table& table, const std::vector<VesConfig>& veses,
+                          Mistakes* mistakes) {
+  CheckKeys(table, " in [[gateway]]", ToKeys(kGatewayKeys), mistakes);
+  RowReader reader(table, "gateway", mistakes);
+  reader.Require("name", "\"gw0\"");
+  reader.Require("ves", "\"blue\"");
+  GatewayConfig config;
+  config.line = reader.line();
+  EOIB_GATEWAY_KEYS(EOIB_READ_ROW)
+  CompleteGateway(reader, veses, &config);
+  return config;
 }
-
-absl::optional<IpAddr> ParseHost(absl::string_view text) {
-  const absl::StatusOr<IpAddr> address = IpAddr::Parse(text);
-  return address.ok() && address->CanBeHost() ? absl::make_optional(*address) : absl::nullopt;
-}
-
-// Reads one [[gateway]].
-class GatewayReader {
- public:
-  GatewayReader(const toml::table& table, Mistakes* mistakes)
-      : table_(table), reader_(table, "gateway", mistakes), mistakes_(mistakes) {}
-
-  GatewayConfig Read(const std::vector<VesConfig>& veses) {
-    CheckKeys(table_, " in [[gateway]]", ToKeys(kGatewayKeys), mistakes_);
-    config_.line = reader_.line();
-    ReadPlace(veses);
-    ReadLink();
-    ReadSubnet();
-    ReadLimits();
-    return std::move(config_);
-  }
-
- private:
-  void ReadPlace(const std::vector<VesConfig>& veses) {
-    reader_.Require("name", "\"gw0\"");
-    reader_.Require("ves", "\"blue\"");
-    if (const auto name = reader_.String("name", "it is the gateway's name")) {
-      if (IsNetdevName(*name)) config_.name = *name;
-      if (config_.name.empty())
-        reader_.Wrong("name", "it is 1 to 15 letters, digits and signs other than / : %");
-    }
-    if (const auto ves = reader_.String("ves", "it is the name of a [[ves]]")) config_.ves = *ves;
-    const auto found = std::find_if(veses.begin(), veses.end(), [this](const VesConfig& ves) {
-      return ves.name == config_.ves;
-    });
-    if (const auto vlan = reader_.Vlan("vlan")) config_.vlan = *vlan;
-    if (found == veses.end()) {
-      if (!config_.ves.empty()) reader_.Wrong("ves", "there is no [[ves]] of that name");
-      return;
-    }
-    config_.pkey = config_.ves_pkey = found->pkey;
-    if (!found->vlans.Contains(config_.vlan)) {
-      reader_.Mistake("vlan", absl::StrCat("VES ", found->name, " does not carry VLAN ",
-                                           config_.vlan.ToString(), "; its vlans are ",
-                                           found->vlans.ToString()));
-    }
-  }
-
-  void ReadLink() {
-    if (const auto pkey = reader_.IntegerOrString("pkey", 1, 0xffff, kPKeyIs)) {
-      config_.pkey = PKey(static_cast<uint16_t>(*pkey)).Full();
-      reader_.CheckPKeyPrefix("pkey", *pkey);
-    }
-    if (reader_.Has("pkey") && !config_.pkey.IsValid()) reader_.Wrong("pkey", kPKeyIs);
-    if (const auto scope = reader_.IntegerOrString(
-            "scope", 1, 14, "it is the scope of the broadcast group, 1 to 14 (2: link-local)")) {
-      config_.scope = MulticastScope(static_cast<uint8_t>(*scope));
-    }
-    if (const auto priority =
-            reader_.Integer("priority", 1, 255, "; of several gateways the highest works")) {
-      config_.priority = static_cast<uint8_t>(*priority);
-    }
-    // The list may contain the port's own GID, so that all gateways of the pair can share one file.
-    constexpr char kPeerIs[] =
-        "a peer is the GID of another gateway's port, \"fe80::2:c903:e:b72\"";
-    if (reader_.Has("peers")) config_.peers = List("peers", kPeersExample, kPeerIs, ParsePeer);
-    if (const auto grh = reader_.Bool("grh")) config_.grh = *grh;
-    if (const auto all = reader_.Bool("all_groups")) config_.all_groups = *all;
-  }
-
-  void ReadSubnet() {
-    config_.translation.prefixes = List("prefixes", "[\"10.0.0.0/24\", \"fd00::/64\"]",
-                                        "a prefix is written \"10.0.0.0/24\"", ParsePrefix);
-    config_.translation.routers = List("routers", "[\"10.0.0.1\", \"fe80::1\"]",
-                                       "a router is written \"10.0.0.1\"", ParseHost);
-    for (const IpAddr& source : List("icmp_source", "[\"10.0.0.250\"]",
-                                     "an address is written \"10.0.0.250\"", ParseHost)) {
-      if (source.is_ipv6()) {
-        config_.translation.icmp_source6 = source.ipv6();
-      } else {
-        config_.translation.icmp_source4 = source.ipv4();
-      }
-    }
-  }
-
-  void ReadLimits() {
-    translation::Options& options = config_.translation;
-    if (const auto limit = reader_.Integer("stations", 1, translation::Options::kMostStations,
-                                           " IPoIB interfaces")) {
-      options.max_stations = *limit;
-      options.max_station_ips =
-          *limit * (translation::Options::kMostStationIps / translation::Options::kMostStations);
-    }
-    if (const auto limit = reader_.Integer("neighbors", 1, translation::Options::kMostNeighbors,
-                                           " addresses of Ethernet hosts"))
-      options.max_neighbors = *limit;
-    if (const auto rate =
-            reader_.Integer("asks_per_second", 1, 1'000'000, " solicitations for unknown hosts")) {
-      options.asks_per_second = options.ask_burst = static_cast<double>(*rate);
-      // The ratio of the defaults in options.h.
-      options.asks_per_second_each = static_cast<double>(*rate) * 0.4;
-      options.ask_burst_each = std::max(1.0, options.asks_per_second_each);
-    }
-    if (const auto query = reader_.Bool("query_groups")) options.query_groups = *query;
-  }
-
-  // A list of texts that `parse` reads; it returns nothing for a faulty one.
-  template <typename Value>
-  std::vector<Value> List(absl::string_view key, absl::string_view example, absl::string_view hint,
-                          absl::optional<Value> (*parse)(absl::string_view)) const {
-    std::vector<Value> values;
-    for (const std::string& text : reader_.Texts(key, example)) {
-      const absl::optional<Value> value = parse(text);
-      value.has_value() ? values.push_back(*value)
-                        : reader_.Mistake(key, absl::StrCat(key, " has ", Quote(text), "; ", hint));
-    }
-    return values;
-  }
-
-  const toml::table& table_;
-  const TableReader reader_;
-  Mistakes* const mistakes_;
-  GatewayConfig config_;
-};
 
 using Way = std::vector<const GatewayConfig*>;
 
@@ -251,7 +152,7 @@ ConfigExtension Extension(GatewaysConfig* read) {
               "a gateway has no vPorts of its own; interfaces are an agent's: run eoibd for them");
         }
         for (const toml::table* table : Tables(root, "gateway", mistakes)) {
-          read->gateways.push_back(GatewayReader(*table, mistakes).Read(config->veses));
+          read->gateways.push_back(ReadGateway(*table, config->veses, mistakes));
           config->vports.push_back(VPortOf(read->gateways.back()));
         }
         for (const toml::table* table : Tables(root, "uplink", mistakes)) {

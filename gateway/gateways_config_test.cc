@@ -55,8 +55,8 @@ TEST(GatewayConfigTest, ReadsEveryKey) {
   EXPECT_THAT(gateway.translation.prefixes, SizeIs(2));
   EXPECT_EQ(gateway.translation.prefixes[1].length, 64);
   EXPECT_THAT(gateway.translation.routers, SizeIs(2));
-  EXPECT_EQ(gateway.translation.icmp_source4, Ipv4Addr(0x0a0000fa));
-  EXPECT_TRUE(gateway.translation.icmp_source6.has_value());
+  EXPECT_EQ(gateway.translation.icmp_sources.ipv4, Ipv4Addr(0x0a0000fa));
+  EXPECT_TRUE(gateway.translation.icmp_sources.ipv6.has_value());
   EXPECT_EQ(gateway.translation.max_stations, 10u);
   EXPECT_EQ(gateway.translation.max_neighbors, 20u);
   EXPECT_EQ(gateway.translation.asks_per_second, 50);
@@ -137,20 +137,21 @@ TEST(GatewayConfigTest, EveryMistakeSaysHowToMendIt) {
       {place + "vlan = 11\n", "does not carry VLAN 11"},
       {place + "pkey = 0\n", "pkey is 0"},
       {place + "pkey = 8002\n", "pkey is 8002; did you mean 0x8002?"},
-      {place + "pkey = 0x8000\n", "it is a partition of the subnet"},
+      {place + "pkey = 0x8000\n", "0x8000 names no partition"},
       {place + "scope = 15\n", "1 to 14"},
       {place + "priority = 0\n", "of several gateways the highest works"},
       {place + "peers = 'fe80::1'\n", "write peers = ["},
-      {place + "peers = [1]\n", "write peers = ["},
+      {place + "peers = [1]\n", "peers has 1; the GID of a port is written"},
       {place + "peers = ['fe80::1', 'gw2']\n",
-       "peers has \"gw2\"; a peer is the GID of another gateway's port"},
-      {place + "peers = ['10.0.0.1']\n", "a peer is the GID"},
-      {place + "peers = ['::']\n", "a peer is the GID"},
-      {place + "peers = ['ff02::1']\n", "a peer is the GID"},
+       "peers has \"gw2\"; the GID of a port is written \"fe80::2:c903:e:b72\""},
+      {place + "peers = ['10.0.0.1']\n", "the GID of a port is written"},
+      {place + "peers = ['::']\n", "that is the GID of no port"},
+      {place + "peers = ['ff02::1']\n", "that is the GID of a multicast group"},
+      {place + "peers = ['fe80::1', 'fe80::1']\n", "peers names fe80::1 twice"},
       {place + "prefixes = '10.0.0.0/24'\n", "write prefixes = ["},
       {place + "prefixes = ['10.0.0.0/33']\n", "a prefix is written"},
-      {place + "routers = ['ff02::2']\n", "a router is written"},
-      {place + "icmp_source = ['0.0.0.0']\n", "an address is written"},
+      {place + "routers = ['ff02::2']\n", "the address of a host is written"},
+      {place + "icmp_source = ['0.0.0.0']\n", "the address of a host is written"},
       {place + "router = ['10.0.0.1']\n", "did you mean \"routers\"?"},
       {place + "[[gateway]]\nname = 'gw1'\nves = 'blue'\n", "two are a loop"},
       {place + "[[gateway]]\nname = 'gw0'\nves = 'blue'\nvlan = 10\n", "the first is on line 5"},

@@ -50,7 +50,7 @@ TEST(UplinkConfigTest, ReadsEveryKey) {
   EXPECT_TRUE(uplink.pass_lldp);
   EXPECT_EQ(uplink.priority, 7);
   EXPECT_THAT(uplink.peers, SizeIs(2));
-  EXPECT_EQ(uplink.icmp_source4, Ipv4Addr(0x0a0000fa));
+  EXPECT_EQ(uplink.icmp_sources.ipv4, Ipv4Addr(0x0a0000fa));
   EXPECT_EQ(config.agent.vports[0].fdb_limit, 100u);
   EXPECT_EQ(config.agent.vports[0].vlan.native_vlan, Vid(29));
 }
@@ -78,7 +78,7 @@ TEST(UplinkConfigTest, ReportsMistakes) {
            Row{"vlans = []\n", "write vlans = [10,"},
            Row{"vlans = ['0:100', '10:0']\n", "give up one of the two"},
            Row{"slow = 'pass'\n", "slow = \"pass\" needs bit 2 in group_fwd_mask of VES blue"},
-           Row{"peers = ['me']\n", "a peer is the GID of a gateway's port"},
+           Row{"peers = ['me']\n", "the GID of a port is written"},
            Row{"vlan = 10\n", "vlan"},
            Row{"[[uplink]]\nname = 'up1'\nves = 'blue'\nnetdev = 'eth2'\nvlans = [10]\n",
                "two ways between two networks are a loop"},

@@ -6,7 +6,6 @@
 #include <array>
 
 #include "absl/algorithm/container.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -60,58 +59,6 @@ constexpr char kExample[] =
 
 constexpr size_t kMaxFileSize = 4 << 20;
 
-template <typename From, typename To>
-void Assign(const From& from, To* to) {
-  *to = static_cast<To>(from);
-}
-template <typename From, typename To>
-void Assign(const From& from, absl::optional<To>* to) {
-  *to = static_cast<To>(from);
-}
-void Assign(int64_t seconds, absl::Duration* to) { *to = absl::Seconds(seconds); }
-void Assign(size_t choice, MoveDamper::Action* to) {
-  using Action = MoveDamper::Action;
-  *to =
-      std::array{Action::kFreeze, Action::kFreezeUntilThawed, Action::kWarn, Action::kOff}[choice];
-}
-
-// Reads the rows of config_keys.h.
-class RowReader : public TableReader {
- public:
-  using TableReader::TableReader;
-
-  // Keeps a wrong text, for further messages.
-  absl::optional<std::string> Text(absl::string_view key, bool (*is_right)(absl::string_view),
-                                   absl::string_view hint) const {
-    const auto text = String(key, hint);
-    if (text.has_value() && !is_right(*text)) Wrong(key, hint);
-    return text;
-  }
-  absl::optional<const VPortKind*> Kind(absl::string_view key) const {
-    std::vector<absl::string_view> names;
-    for (const VPortKind* kind : kVPortKinds) names.push_back(kind->name);
-    const auto index = OneOf(key, names);
-    return index.has_value() ? absl::make_optional(kVPortKinds[*index]) : absl::nullopt;
-  }
-  // Leaves the member as it is if `value` is absent.
-  template <typename Value, typename Member>
-  void Store(absl::string_view key, const absl::optional<Value>& value, Member* member) {
-    if (value.has_value()) Assign(*value, member);
-    if (Has(key) && !value.has_value()) wrong_.insert(key);
-  }
-  bool IsWrong(absl::string_view key) const { return wrong_.contains(key); }
-  bool IsRead(absl::string_view key) const { return Has(key) && !IsWrong(key); }
-
- private:
-  absl::flat_hash_set<absl::string_view> wrong_;
-};
-
-#define EOIB_X(name, member, effect, by_default, value, help) \
-  {                                                           \
-    constexpr absl::string_view key = #name;                  \
-    reader.Store(key, reader.value, &config.member);          \
-  }
-
 void CheckVes(const RowReader& reader, const VesConfig& ves) {
   if (reader.IsRead("pkey")) {
     reader.CheckPKeyPrefix("pkey", ves.pkey.value());
@@ -150,7 +97,7 @@ VesConfig ReadVesTable(const toml::table& table, Mistakes* mistakes) {
   reader.Require("pkey", "0x8001, the P_Key of its partition");
   VesConfig config;
   config.line = reader.line();
-  EOIB_VES_KEYS(EOIB_X)
+  EOIB_VES_KEYS(EOIB_READ_ROW)
   CheckVes(reader, config);
   return config;
 }
@@ -237,7 +184,7 @@ VPortConfig ReadVPortTable(const toml::table& table, const std::vector<VesConfig
   reader.Require("ves", "the name of a [[ves]]");
   VPortConfig config;
   config.line = reader.line();
-  EOIB_VPORT_KEYS(EOIB_X)
+  EOIB_VPORT_KEYS(EOIB_READ_ROW)
   CheckKind(reader, *config.kind);
   const VesConfig* const ves = FindVesOf(reader, config, veses);
   if (!reader.IsWrong("mode")) {
@@ -272,7 +219,7 @@ AgentConfig ReadRoot(const toml::table& root, const ConfigExtension& extension,
     return AdviceOnRootKey(key, extension.has_workers);
   });
   RowReader reader(root, "", mistakes);
-  if (extension.has_workers) EOIB_HOST_KEYS(EOIB_X)
+  if (extension.has_workers) EOIB_HOST_KEYS(EOIB_READ_ROW)
   for (const toml::table* table : Tables(root, "ves", mistakes))
     config.veses.push_back(ReadVesTable(*table, mistakes));
   CheckVesesDiffer(config.veses, mistakes);
@@ -286,9 +233,17 @@ AgentConfig ReadRoot(const toml::table& root, const ConfigExtension& extension,
   }
   return config;
 }
-#undef EOIB_X
 
 }  // namespace
+
+absl::optional<std::vector<IpAddr>> RowReader::Hosts(absl::string_view key,
+                                                     absl::string_view example) const {
+  constexpr auto kParse = [](absl::string_view text) {
+    const absl::StatusOr<IpAddr> address = IpAddr::Parse(text);
+    return address.ok() && address->CanBeHost() ? absl::make_optional(*address) : absl::nullopt;
+  };
+  return List<IpAddr>(key, example, "the address of a host is written \"10.0.0.1\"", kParse);
+}
 
 absl::StatusOr<AgentConfig> ParseConfig(absl::string_view toml, absl::string_view source) {
   return ParseConfig(ConfigText::Of(toml, source));

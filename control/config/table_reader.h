@@ -100,10 +100,16 @@ class TableReader {
   // An array of strings; a mistake suggests `example`.
   std::vector<std::string> Texts(absl::string_view key, absl::string_view example) const;
 
- private:
+ protected:
   const toml::node* Find(absl::string_view key) const {
     return table_.get(std::string_view(key.data(), key.size()));
   }
+  // At the line of `node`.
+  void Report(const toml::node& node, absl::string_view message) const {
+    mistakes_->Add(LineOf(node), message);
+  }
+
+ private:
   bool AddVlans(absl::string_view key, const toml::node& element, VlanSet* vlans) const;
   absl::optional<MacAddr> Mac(absl::string_view key, const toml::node& node) const;
   absl::optional<Gid> PortGid(absl::string_view key, const toml::node& node) const;

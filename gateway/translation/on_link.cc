@@ -4,7 +4,10 @@
 #include <array>
 #include <bit>
 #include <tuple>
+#include <utility>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
 #include "vswitch/base/byte_order.h"
 
 namespace eoib::translation {
@@ -79,6 +82,16 @@ OnLink::Preference PreferenceOf(uint8_t flags) {
 }
 
 }  // namespace
+
+absl::optional<Prefix> Prefix::Parse(absl::string_view text) {
+  const std::pair<absl::string_view, absl::string_view> parts =
+      absl::StrSplit(text, absl::MaxSplits('/', 1));
+  const absl::StatusOr<IpAddr> address = IpAddr::Parse(parts.first);
+  int length = 0;
+  if (!address.ok() || !absl::SimpleAtoi(parts.second, &length)) return absl::nullopt;
+  if (length < 0 || length > (address->is_ipv6() ? 128 : 32)) return absl::nullopt;
+  return Prefix{*address, static_cast<uint8_t>(length)};
+}
 
 OnLink::OnLink(const Options& options) : limit_(options.max_prefixes) { Change(options); }
 

@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
+#include "vswitch/wire/ip/icmp_error.h"
 #include "vswitch/wire/ip/ip_address.h"
 
 namespace eoib::translation {
@@ -18,6 +20,8 @@ struct Prefix {
   IpAddr address;
   uint8_t length = 0;  // bits
 
+  // "10.0.0.0/24"; nothing for another text.
+  static absl::optional<Prefix> Parse(absl::string_view text);
   bool Contains(const IpAddr& ip) const { return HasPrefix(ip, address, length); }
   friend bool operator==(const Prefix&, const Prefix&) = default;
 };
@@ -76,8 +80,7 @@ struct Options {
 
   double errors_per_second = 100;  // ICMP errors (RFC 4443 §2.4(f), RFC 1812 §4.3.2.8)
   double error_burst = 50;
-  absl::optional<Ipv4Addr> icmp_source4;  // default: the destination of the packet that is too big
-  absl::optional<Ipv6Addr> icmp_source6;
+  IcmpSources icmp_sources;  // of errors about packets that are too big
   double announcements_per_second = 200;
   double announcement_burst = 20;
   double listens_per_second = 100;  // each is a query to the SA

@@ -237,8 +237,8 @@ Drop PacketTranslation::Fit(const Ipv4Packet& packet, uint32_t mtu, bool group, 
   }
   if (group) return Drop::kTooBig;  // RFC 1122 §3.2.2: no ICMP error for a broadcast
   IcmpErrorBuffer buffer;
-  Tell(BuildFragmentationNeeded(packet, mtu,
-                                state_.options.icmp_source4.value_or(packet.destination), &buffer),
+  Tell(BuildFragmentationNeeded(
+           packet, mtu, state_.options.icmp_sources.ipv4.value_or(packet.destination), &buffer),
        report);
   return Drop::kTooBig;
 }
@@ -247,7 +247,7 @@ Drop PacketTranslation::Fit(const Ipv6Packet& packet, uint32_t mtu, bool /*group
                             Report report) {
   if (packet.bytes.size() <= mtu) return emit(packet.bytes);
   IcmpErrorBuffer buffer;
-  Tell(BuildPacketTooBig(packet, mtu, state_.options.icmp_source6.value_or(packet.destination),
+  Tell(BuildPacketTooBig(packet, mtu, state_.options.icmp_sources.ipv6.value_or(packet.destination),
                          &buffer),
        report);
   return Drop::kTooBig;

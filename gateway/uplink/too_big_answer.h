@@ -6,11 +6,10 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "vswitch/base/address.h"
 #include "vswitch/base/token_bucket.h"
-#include "vswitch/wire/ip/ip_address.h"
+#include "vswitch/wire/ip/icmp_error.h"
 
 namespace eoib::gateway {
 
@@ -19,17 +18,12 @@ class TooBigAnswer {
  public:
   static constexpr double kPerSecond = 200, kBurst = 100;  // errors, RFC 4443 §2.4(f)
 
-  struct Sources {  // of the errors; none: the destination of the packet
-    absl::optional<Ipv4Addr> ipv4;
-    absl::optional<Ipv6Addr> ipv6;
-  };
-
   // `own` is the Ethernet source of the errors: the switch does not know behind which port the
   // packet's destination is.
-  TooBigAnswer(const Sources& sources, MacAddr own, absl::Time now)
+  TooBigAnswer(const IcmpSources& sources, MacAddr own, absl::Time now)
       : sources_(sources), own_(own), budget_(kPerSecond, kBurst, now) {}
 
-  void SetSources(const Sources& sources) { sources_ = sources; }
+  void SetSources(const IcmpSources& sources) { sources_ = sources; }
 
   // The frame to send back for `frame`, whose IP packet is larger than `mtu`: "fragmentation
   // needed" (also for a packet without "don't fragment": a switch makes no fragments, and its
@@ -41,7 +35,7 @@ class TooBigAnswer {
   uint64_t limited() const { return limited_; }  // not sent, because there were too many
 
  private:
-  Sources sources_;
+  IcmpSources sources_;
   const MacAddr own_;
   TokenBucket budget_;
   uint64_t sent_ = 0, limited_ = 0;

@@ -25,72 +25,32 @@ absl::optional<uint16_t> ParseVlan(absl::string_view text) {
   return static_cast<uint16_t>(value);
 }
 
-// Reads one [[uplink]].
-class UplinkReader {
+class UplinkReader : public RowReader {
  public:
-  UplinkReader(const toml::table& table, Mistakes* mistakes)
-      : table_(table), reader_(table, "uplink", mistakes), mistakes_(mistakes) {}
+  using RowReader::RowReader;
 
-  UplinkConfig Read(const std::vector<VesConfig>& veses) {
-    CheckKeys(table_, " in [[uplink]]", ToKeys(kUplinkKeys), mistakes_);
-    config_.line = reader_.line();
-    ReadPlace(veses);
-    ReadLimits();
-    ReadElection();
-    ReadSources();
-    return std::move(config_);
+  // An array of VLANs of the VES, and of the wire if they differ there.
+  absl::optional<VlanMap> VlanPairs(absl::string_view key) const {
+    if (!Has(key)) return absl::nullopt;
+    const toml::array* const array = Find(key)->as_array();
+    if (array == nullptr || array->empty()) {
+      Wrong(key, "write vlans = [10, \"100-199\", \"20:120\"]");
+      return absl::nullopt;
+    }
+    VlanMap vlans;
+    bool right = true;
+    for (const toml::node& element : *array) right &= AddPairs(element, &vlans);
+    if (!right) return absl::nullopt;
+    if (vlans.ToWire(Vid(0)).has_value() && !vlans.native().IsUntagged()) {
+      Mistake(key, absl::StrCat("VLAN 0 of the VES is untagged, and so are frames of its VLAN ",
+                                vlans.native().ToString(), " on the wire; give up one of the two"));
+    }
+    return vlans;
   }
 
  private:
-  void ReadPlace(const std::vector<VesConfig>& veses) {
-    reader_.Require("name", "\"up0\"");
-    reader_.Require("ves", "\"blue\"");
-    reader_.Require("netdev", "\"eth1\", the interface to the physical network");
-    config_.name = NetdevName("name", "it is 1 to 15 letters, digits and signs other than / : %");
-    config_.netdev = NetdevName(
-        "netdev",
-        "it is the name of an interface of this host, such as \"eth1\": at most 15 bytes");
-    if (const auto ves = reader_.String("ves", "it is the name of a [[ves]]")) config_.ves = *ves;
-    const auto found = std::find_if(veses.begin(), veses.end(), [this](const VesConfig& ves) {
-      return ves.name == config_.ves;
-    });
-    if (found == veses.end()) {
-      if (!config_.ves.empty()) reader_.Wrong("ves", "there is no [[ves]] of that name");
-      return;
-    }
-    config_.ves_pkey = found->pkey;
-    ReadVlans(*found);
-    ReadGroups(*found);
-  }
-
-  std::string NetdevName(absl::string_view key, absl::string_view hint) const {
-    const auto name = reader_.String(key, hint);
-    if (!name.has_value()) return "";
-    if (!IsNetdevName(*name)) reader_.Wrong(key, hint);
-    return *name;
-  }
-
-  void ReadVlans(const VesConfig& ves) {
-    if (!reader_.Has("vlans")) {
-      config_.vlans = VlanMap::Same(ves.vlans);
-      return;
-    }
-    const toml::array* array = table_.get("vlans")->as_array();
-    if (array == nullptr || array->empty()) {
-      reader_.Wrong("vlans", "write vlans = [10, \"100-199\", \"20:120\"]");
-      return;
-    }
-    for (const toml::node& element : *array) AddVlans(element, ves);
-    if (config_.vlans.ToWire(Vid(0)).has_value() && !config_.vlans.native().IsUntagged()) {
-      reader_.Mistake(
-          "vlans",
-          absl::StrCat("VLAN 0 of the VES is untagged, and so are frames of its VLAN ",
-                       config_.vlans.native().ToString(), " on the wire; give up one of the two"));
-    }
-  }
-
   // One element: VES VLANs, and the first VLAN on the wire.
-  void AddVlans(const toml::node& element, const VesConfig& ves) {
+  bool AddPairs(const toml::node& element, VlanMap* vlans) const {
     std::string text;
     if (const auto* number = element.as_integer()) text = absl::StrCat(number->get());
     if (const auto* string = element.as_string()) text = string->get();
@@ -103,98 +63,71 @@ class UplinkReader {
     const auto first = ParseVlan(range.first), last = ranged ? ParseVlan(range.second) : first;
     const auto wire = translated ? ParseVlan(sides.second) : first;
     if (!first || !last || !wire || *last < *first || *wire + (*last - *first) > Vid::kMax) {
-      mistakes_->Add(LineOf(element), absl::StrCat("vlans has ", Describe(element), kVlanIs));
-      return;
+      Report(element, absl::StrCat("vlans has ", Describe(element), kVlanIs));
+      return false;
     }
     for (uint16_t i = 0; i <= *last - *first; ++i) {
       const Vid inside(static_cast<uint16_t>(*first + i)),
           outside(static_cast<uint16_t>(*wire + i));
-      if (!ves.vlans.Contains(inside)) {
-        mistakes_->Add(LineOf(element),
-                       absl::StrCat("VES ", ves.name, " does not carry VLAN ", inside.ToString(),
-                                    "; its vlans are ", ves.vlans.ToString()));
-        return;
-      }
-      if (config_.vlans.Add(inside, outside)) continue;
-      mistakes_->Add(LineOf(element),
-                     absl::StrCat("vlans has VLAN ", inside.ToString(), " of the VES or ",
-                                  outside.ToString(), " of the wire twice; each has one partner"));
-      return;
+      if (vlans->Add(inside, outside)) continue;
+      Report(element, absl::StrCat("vlans has VLAN ", inside.ToString(), " of the VES or ",
+                                   outside.ToString(), " of the wire twice; each has one partner"));
+      return false;
     }
+    return true;
   }
-
-  // The VES drops protocols that its group_fwd_mask does not pass.
-  void ReadGroups(const VesConfig& ves) {
-    struct Row {
-      const char* key;
-      bool* pass;
-      int bit;
-    };
-    for (const Row& row : {Row{"stp", &config_.pass_stp, 0},
-                           {"lldp", &config_.pass_lldp, 14},
-                           {"slow", &config_.pass_slow, 2}}) {
-      if (const auto choice = reader_.OneOf(row.key, {"pass", "drop"})) *row.pass = *choice == 0;
-      if (!reader_.Has(row.key) || !*row.pass || (ves.group_fwd_mask >> row.bit & 1) != 0) continue;
-      reader_.Mistake(
-          row.key,
-          absl::StrCat(row.key, " = \"pass\" needs bit ", row.bit, " in group_fwd_mask of VES ",
-                       ves.name, ", which ends these frames; set it on all hosts of the VES"));
-    }
-  }
-
-  void ReadLimits() {
-    if (const auto mtu = reader_.Integer("mtu", 68, 9000, " bytes"))
-      config_.mtu = static_cast<int>(*mtu);
-    if (const auto limit = reader_.Integer("fdb_limit", 1, 1 << 24, " MAC addresses"))
-      config_.fdb_limit = *limit;
-    if (const auto limit = reader_.Integer("ves_macs", 1, 1 << 24, " MAC addresses"))
-      config_.ves_macs = *limit;
-    if (const auto edge = reader_.Bool("edge")) config_.edge = *edge;
-  }
-
-  void ReadElection() {
-    if (const auto priority =
-            reader_.Integer("priority", 1, 255, "; of several gateways the highest works")) {
-      config_.priority = static_cast<uint8_t>(*priority);
-    }
-    for (const std::string& text : reader_.Texts("peers", "[\"fe80::2:c903:e:b72\"]")) {
-      const absl::StatusOr<Gid> gid = Gid::Parse(text);
-      if (gid.ok() && !gid->IsZero() && !gid->IsMulticast()) {
-        config_.peers.push_back(*gid);
-      } else {
-        reader_.Mistake(
-            "peers",
-            absl::StrCat("peers has ", Quote(text),
-                         "; a peer is the GID of a gateway's port, \"fe80::2:c903:e:b72\""));
-      }
-    }
-  }
-
-  void ReadSources() {
-    for (const std::string& text : reader_.Texts("icmp_source", "[\"10.0.0.250\"]")) {
-      const absl::StatusOr<IpAddr> address = IpAddr::Parse(text);
-      if (!address.ok() || !address->CanBeHost()) {
-        reader_.Mistake("icmp_source", absl::StrCat("icmp_source has ", Quote(text),
-                                                    "; an address is written \"10.0.0.250\""));
-      } else if (address->is_ipv6()) {
-        config_.icmp_source6 = address->ipv6();
-      } else {
-        config_.icmp_source4 = address->ipv4();
-      }
-    }
-  }
-
-  const toml::table& table_;
-  const TableReader reader_;
-  Mistakes* const mistakes_;
-  UplinkConfig config_;
 };
+
+// The VES drops protocols that its group_fwd_mask does not pass.
+void CheckGroups(const RowReader& reader, const VesConfig& ves, const UplinkConfig& config) {
+  const struct {
+    const char* key;
+    bool pass;
+    int bit;
+  } kRows[] = {
+      {"stp", config.pass_stp, 0}, {"lldp", config.pass_lldp, 14}, {"slow", config.pass_slow, 2}};
+  for (const auto& row : kRows) {
+    if (!reader.IsRead(row.key) || !row.pass || (ves.group_fwd_mask >> row.bit & 1) != 0) continue;
+    reader.Mistake(
+        row.key,
+        absl::StrCat(row.key, " = \"pass\" needs bit ", row.bit, " in group_fwd_mask of VES ",
+                     ves.name, ", which ends these frames; set it on all hosts of the VES"));
+  }
+}
+
+// Checks the keys of an uplink against its VES, and fills in what follows from it.
+void CompleteUplink(const RowReader& reader, const std::vector<VesConfig>& veses,
+                    UplinkConfig* config) {
+  const auto ves = std::find_if(veses.begin(), veses.end(),
+                                [config](const VesConfig& one) { return one.name == config->ves; });
+  if (ves == veses.end()) {
+    if (!config->ves.empty()) reader.Wrong("ves", "there is no [[ves]] of that name");
+    return;
+  }
+  config->ves_pkey = ves->pkey;
+  if (!reader.Has("vlans")) config->vlans = VlanMap::Same(ves->vlans);
+  CheckGroups(reader, *ves, *config);
+  for (uint16_t vid = 0; vid <= Vid::kMax; ++vid) {
+    if (!config->vlans.vlans().Contains(Vid(vid)) || ves->vlans.Contains(Vid(vid))) continue;
+    return reader.Mistake("vlans", absl::StrCat("VES ", ves->name, " does not carry VLAN ", vid,
+                                                "; its vlans are ", ves->vlans.ToString()));
+  }
+}
 
 }  // namespace
 
 UplinkConfig ReadUplink(const toml::table& table, const std::vector<VesConfig>& veses,
                         Mistakes* mistakes) {
-  return UplinkReader(table, mistakes).Read(veses);
+  CheckKeys(table, " in [[uplink]]", ToKeys(kUplinkKeys), mistakes);
+  UplinkReader reader(table, "uplink", mistakes);
+  reader.Require("name", "\"up0\"");
+  reader.Require("ves", "\"blue\"");
+  reader.Require("netdev", "\"eth1\", the interface to the physical network");
+  UplinkConfig config;
+  config.line = reader.line();
+  EOIB_UPLINK_KEYS(EOIB_READ_ROW)
+  CompleteUplink(reader, veses, &config);
+  return config;
 }
 
 // Two uplinks of a VES in one VLAN would be a loop if their wires are one network, and the election

@@ -2,6 +2,7 @@
 #ifndef EOIB_GATEWAY_UPLINK_UPLINK_CONFIG_H_
 #define EOIB_GATEWAY_UPLINK_UPLINK_CONFIG_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -10,19 +11,49 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
 #include "control/config/config.h"
+#include "control/config/config_keys.h"
 #include "gateway/uplink/vlan_map.h"
 #include "vswitch/base/address.h"
-#include "vswitch/wire/ip/ip_address.h"
+#include "vswitch/wire/ip/icmp_error.h"
 
 namespace eoib::gateway {
 
-// The keys of [[uplink]].
-inline constexpr absl::string_view kUplinkKeys[] = {
-    "name", "ves",  "netdev", "vlans", "mtu",      "fdb_limit", "ves_macs",
-    "stp",  "lldp", "slow",   "edge",  "priority", "peers",     "icmp_source"};
+// The keys of [[uplink]], as in control/config/config_keys.h.
+#define EOIB_UPLINK_KEYS(X)                                                                       \
+  X(name, name, kReplaced, "required",                                                            \
+    Text(key, IsNetdevName, "it is 1 to 15 letters, digits and signs other than / : %"),          \
+    "for commands and messages: at most 15 bytes")                                                \
+  X(ves, ves, kReplaced, "required", String(key, "it is the name of a [[ves]]"),                  \
+    "the name of a [[ves]]")                                                                      \
+  X(netdev, netdev, kReplaced, "required",                                                        \
+    Text(key, IsNetdevName,                                                                       \
+         "it is the name of an interface of this host, such as \"eth1\": at most 15 bytes"),      \
+    "the interface to the physical network")                                                      \
+  X(vlans, vlans, kReplaced, "those of the VES", VlanPairs(key), "VLANs of the VES")              \
+  X(mtu, mtu, kInPlace, "what a datagram of the VES carries", Integer(key, 68, 9000, " bytes"),   \
+    "the largest IP packet from the wire")                                                        \
+  X(fdb_limit, fdb_limit, kInPlace, "the VES's vport_fdb_limit",                                  \
+    Integer(key, 1, 1 << 24, " MAC addresses"), "MACs that are learned from the wire")            \
+  X(ves_macs, ves_macs, kInPlace, "no limit", Integer(key, 1, 1 << 24, " MAC addresses"),         \
+    "MACs of the VES that the wire gets to see")                                                  \
+  X(stp, pass_stp, kInPlace, "\"pass\"", OneOf(key, {"drop", "pass"}), "bridge PDUs, either way") \
+  X(lldp, pass_lldp, kInPlace, "\"drop\"", OneOf(key, {"drop", "pass"}), "LLDP, either way")      \
+  X(slow, pass_slow, kInPlace, "\"drop\"", OneOf(key, {"drop", "pass"}),                          \
+    "slow protocols such as LACP, either way")                                                    \
+  X(edge, edge, kInPlace, "true", Bool(key), "the switch port at the other end forwards at once") \
+  X(priority, priority, kInPlace, "100",                                                          \
+    Integer(key, 1, 255, "; of several gateways the highest works"),                              \
+    "of several gateways that start together the highest works")                                  \
+  X(peers, peers, kInPlace, "[]", Gids(key, 4096),                                                \
+    "GIDs of the ports of all gateways to this network")                                          \
+  X(icmp_source, icmp_sources, kInPlace, "the destination of the packet",                         \
+    Hosts(key, "[\"10.0.0.250\"]"), "the source of \"packet too big\"")
 
-// Joins VLANs of a VES to those of a physical network on a netdev. Other values of `name`, `ves`,
-// `netdev` and `vlans` make another uplink; the other keys change in place.
+#define EOIB_X(key, ...) #key,
+inline constexpr absl::string_view kUplinkKeys[] = {EOIB_UPLINK_KEYS(EOIB_X)};
+#undef EOIB_X
+
+// Joins VLANs of a VES to those of a physical network on a netdev.
 struct UplinkConfig {
   std::string name;    // also the vPort's name, so unique among vPorts
   std::string ves;     // the name of its VES
@@ -40,20 +71,17 @@ struct UplinkConfig {
   uint8_t priority = 100;  // the highest of several gateways becomes active
   // GIDs of the ports of all gateways to this network; empty: this one is alone.
   std::vector<Gid> peers;
-  absl::optional<Ipv4Addr>
-      icmp_source4;  // of "fragmentation needed"; default: the destination of the packet
-  absl::optional<Ipv6Addr> icmp_source6;  // of "packet too big"
-  int line = 0;                           // of the table in the file
+  IcmpSources icmp_sources;  // of "fragmentation needed" and "packet too big"
+  int line = 0;              // of the table in the file
 
   // Whether the uplink takes over the keys of `next` in place.
   bool MayBecome(const UplinkConfig& next) const {
-    UplinkConfig changed = next;
-    changed.name = name;
-    changed.ves = ves;
-    changed.ves_pkey = ves_pkey;
-    changed.netdev = netdev;
-    changed.vlans = vlans;
-    return changed == next;
+    Effect effect = ves_pkey == next.ves_pkey ? Effect::kInPlace : Effect::kReplaced;
+#define EOIB_X(key, member, its_effect, ...) \
+  if (member != next.member) effect = std::max(effect, Effect::its_effect);
+    EOIB_UPLINK_KEYS(EOIB_X)
+#undef EOIB_X
+    return effect == Effect::kInPlace;
   }
   friend bool operator==(const UplinkConfig&, const UplinkConfig&) = default;
 };

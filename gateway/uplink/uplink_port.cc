@@ -63,11 +63,11 @@ UplinkPort::UplinkPort(const UplinkConfig& config, std::unique_ptr<NetdevPort> n
       clock_(clock),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       wake_(MakeEventFd()),
-      answer_({config.icmp_source4, config.icmp_source6}, own, clock->Now()) {}
+      answer_(config.icmp_sources, own, clock->Now()) {}
 
 void UplinkPort::Change(const UplinkConfig& config) {
   config_ = config;
-  answer_.SetSources({config.icmp_source4, config.icmp_source6});
+  answer_.SetSources(config.icmp_sources);
 }
 
 absl::StatusOr<std::unique_ptr<UplinkPort>> UplinkPort::Create(const UplinkConfig& config,

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Checks the manual pages in deploy/man: each has exactly the flags, configuration keys and commands (with their arguments) that the
+# Checks the manual pages in deploy/man: each has exactly the flags, keys of partitions.toml and commands (with their arguments) that the
 # programs have, and man and mandoc have nothing to say about them. Starts the programs on a software subnet, in a network namespace of
-# its own, as root. The keys of eoibd.toml(5) are checked by control/config/config_keys_test.cc.
+# its own, as root. config_keys_test.cc and gateway_keys_test.cc check the other pages of section 5.
 #
 # check_man.sh BUILD_DIR    checks the pages of this tree
 # check_man.sh --self-test  tests the check
@@ -30,11 +30,6 @@ compare() {
   comm -13 <(sort -u <<<"$3") <(sort -u <<<"$4") | while read -r line; do [ -z "$line" ] || echo "$1: there is no $2 \"$line\""; done
 }
 
-# keys_of HEADER NAME: the keys that it lists in kNAMEKeys.
-keys_of() {
-  grep -Pzo "k$2Keys\[\] = \{[^}]*\}" "$1" | tr '\0' '\n' | grep -oE '"[a-z_]+"' | tr -d '"'
-}
-
 # commands_of RUNDIR PROGRAM: "fdb get VES VLAN MAC".
 commands_of() {
   "$bin/eoibctl" --rundir="$1" -t "$2" help | sed -n 's/^  //p' | awk '{ name = $1; gsub("/", " ", name); $1 = name; print }'
@@ -58,11 +53,7 @@ check_flags() {
 }
 
 check_keys() {
-  local page=$1/eoib-gateway.toml.5
-  local all
-  all=$(keys_of "$root/gateway/translation/gateway_config.h" Gateway; keys_of "$root/gateway/uplink/uplink_config.h" Uplink)
-  compare "$page" key "$all" "$(items "$page" KEYS | without_value)"
-  page=$1/partitions.toml.5
+  local page=$1/partitions.toml.5
   compare "$page" key "$(grep -oP 'key == "\K[a-z_]+' "$root/vswitch/fabric/softhca/subnet/subnet_config.cc")" \
     "$(items "$page" KEYS | without_value)"
 }
@@ -142,8 +133,6 @@ PAGE
   expect "items with arguments" $'fdb get VES MAC\nmtu = "x"\nshow' items "$directory/a.8" COMMANDS
   printf 'DEFINE_string(hca, "",\n  "x");\nDEFINE_bool(\n    wait_for, false, "DEFINE_bool");\nDEFINE_string(t, "", "")\n' >"$directory/main.cc"
   expect "flags of a main" $'--hca\n--wait_for\n-t' flags_of "$directory/main.cc"
-  printf 'absl::string_view kVesKeys[] = {\n "name",\n  "pkey"};\nabsl::string_view kVPortKeys[] = {"mac"};\n' >"$directory/c.h"
-  expect "keys of a reader" $'name\npkey' keys_of "$directory/c.h" Ves
   expect "what is missing or too much" $'page: no flag "--b"\npage: there is no flag "--c"' \
     compare page flag $'--a\n--b' $'--c\n--a'
   expect "nothing" "" compare page flag "" ""

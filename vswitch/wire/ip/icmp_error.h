@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "vswitch/wire/ip/ip_address.h"
 #include "vswitch/wire/ip/ip_packet.h"
@@ -21,6 +22,26 @@ namespace eoib {
 // Room for any error: at most 1,280 bytes in ICMPv6 (RFC 4443 §2.4(c)), 576 in ICMP (RFC 1812
 // §4.3.2.3).
 using IcmpErrorBuffer = std::array<uint8_t, kMinIpv6Mtu>;
+
+// The source addresses of the errors of a node without an address of its own. Absent: the
+// destination of the packet that the error is about.
+struct IcmpSources {
+  absl::optional<Ipv4Addr> ipv4;
+  absl::optional<Ipv6Addr> ipv6;
+
+  IcmpSources() = default;
+  // The last address of each family counts.
+  explicit IcmpSources(absl::Span<const IpAddr> addresses) {
+    for (const IpAddr& address : addresses) {
+      if (address.is_ipv6()) {
+        ipv6 = address.ipv6();
+      } else {
+        ipv4 = address.ipv4();
+      }
+    }
+  }
+  friend bool operator==(const IcmpSources&, const IcmpSources&) = default;
+};
 
 // Each function writes a whole IP packet from `source`, an address of the reporting node, to the
 // sender of `packet`, with as much of `packet` as the RFCs allow. It returns the bytes written to
