@@ -25,6 +25,7 @@
 #include "gtest/gtest.h"
 #include "vswitch/base/allocation_counter_for_test.h"
 #include "vswitch/fabric/fake_verbs.h"
+#include "vswitch/port/frame_in_buffers_for_test.h"
 #include "vswitch/port/own_namespace_for_test.h"
 #include "vswitch/port/piece_layout.h"
 #include "vswitch/port/vnet_header.h"
@@ -205,23 +206,7 @@ class NetdevPortTest : public testing::Test {
   }
   // A frame of the switch, in the layout of the fabric's.
   Frame InBuffers(const Bytes& bytes, const ChecksumRequest& checksum = {}, const Gso& gso = {}) {
-    Frame frame{pool_->Allocate()};
-    frame.data = pool_->Frame(frame.buffer);
-    frame.checksum = checksum;
-    frame.gso = gso;
-    BufferId last = frame.buffer;
-    frame.length = static_cast<uint32_t>(std::min<size_t>(kMtu - 8, bytes.size()));
-    std::copy_n(bytes.begin(), frame.length, frame.data);
-    for (size_t at = frame.length; at < bytes.size(); ++frame.buffers) {
-      const BufferId next = pool_->Allocate();
-      const auto size = static_cast<uint32_t>(std::min<size_t>(kMtu - 8, bytes.size() - at));
-      std::copy_n(bytes.begin() + static_cast<ptrdiff_t>(at), size, pool_->Frame(next));
-      pool_->Append(last, next, pool_->Frame(next), size);
-      last = next;
-      at += size;
-      frame.rest += size;
-    }
-    return frame;
+    return FrameInBuffers(pool_.get(), kMtu - 8, bytes, checksum, gso);
   }
   DropReason Transmit(const Bytes& bytes, bool strip_tag = false) {
     const Frame frame = InBuffers(bytes);

@@ -13,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "vswitch/base/unique_fd.h"
 #include "vswitch/fabric/fake_verbs.h"
+#include "vswitch/port/frame_in_buffers_for_test.h"
 #include "vswitch/port/piece_layout.h"
 #include "vswitch/port/tap_port.h"
 #include "vswitch/wire/ethernet.h"
@@ -116,23 +117,7 @@ class TapPortLargeTest : public testing::Test {
   }
   // A frame of the switch, in pieces. The caller frees it.
   Frame InPieces(const Bytes& bytes, const ChecksumRequest& checksum, const Gso& gso) {
-    Frame frame{pool_->Allocate()};
-    frame.data = pool_->Frame(frame.buffer);
-    frame.checksum = checksum;
-    frame.gso = gso;
-    const PieceLayout layout(kMtu);
-    BufferId last = frame.buffer;
-    frame.length = static_cast<uint32_t>(std::min<size_t>(layout.piece, bytes.size()));
-    std::copy_n(bytes.begin(), frame.length, frame.data);
-    for (size_t at = frame.length; at < bytes.size(); at += layout.piece, ++frame.buffers) {
-      const BufferId buffer = pool_->Allocate();
-      const size_t size = std::min<size_t>(layout.piece, bytes.size() - at);
-      std::copy_n(bytes.begin() + static_cast<ptrdiff_t>(at), size, pool_->Frame(buffer));
-      pool_->Append(last, buffer, pool_->Frame(buffer), static_cast<uint32_t>(size));
-      last = buffer;
-    }
-    frame.rest = static_cast<uint32_t>(bytes.size()) - frame.length;
-    return frame;
+    return FrameInBuffers(pool_.get(), PieceLayout(kMtu).piece, bytes, checksum, gso);
   }
   std::pair<VirtioNetHeader, Bytes> KernelReceives() {
     for (int tries = 0; tries < 100; ++tries) {

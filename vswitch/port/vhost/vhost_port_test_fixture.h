@@ -18,6 +18,7 @@
 #include "vswitch/base/event_fd.h"
 #include "vswitch/base/temp_dir_for_test.h"
 #include "vswitch/fabric/fake_verbs.h"
+#include "vswitch/port/frame_in_buffers_for_test.h"
 #include "vswitch/port/vhost/model_guest_for_test.h"
 #include "vswitch/port/vhost/vhost_port.h"
 #include "vswitch/wire/super_frame_for_test.h"
@@ -231,23 +232,7 @@ class VhostPortTest : public testing::Test {
   }
   // A frame of the switch, in the layout of the fabric's.
   Frame InBuffers(const Bytes& bytes, const ChecksumRequest& checksum = {}, const Gso& gso = {}) {
-    Frame frame{pool_->Allocate()};
-    frame.data = pool_->Frame(frame.buffer);
-    frame.checksum = checksum;
-    frame.gso = gso;
-    BufferId last = frame.buffer;
-    frame.length = static_cast<uint32_t>(std::min<size_t>(kMtu - 8, bytes.size()));
-    std::copy_n(bytes.begin(), frame.length, frame.data);
-    for (size_t at = frame.length; at < bytes.size(); ++frame.buffers) {
-      const BufferId next = pool_->Allocate();
-      const auto size = static_cast<uint32_t>(std::min<size_t>(kMtu - 8, bytes.size() - at));
-      std::copy_n(bytes.begin() + static_cast<ptrdiff_t>(at), size, pool_->Frame(next));
-      pool_->Append(last, next, pool_->Frame(next), size);
-      last = next;
-      at += size;
-    }
-    frame.rest = static_cast<uint32_t>(bytes.size()) - frame.length;
-    return frame;
+    return FrameInBuffers(pool_.get(), kMtu - 8, bytes, checksum, gso);
   }
   DropReason Transmit(const Bytes& bytes, bool strip = false, const ChecksumRequest& checksum = {},
                       const Gso& gso = {}) {
