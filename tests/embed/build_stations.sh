@@ -26,6 +26,6 @@ compile() {
 
 # shellcheck disable=SC2046
 compile echo_station_shared $(flags) "-Wl,-rpath,$libraries"
-# With both libraries in a directory, a linker takes the shared one.
+# As control/embed/README.md says. With both libraries in a directory, a linker takes the shared one for -leoib.
 # shellcheck disable=SC2046
-compile echo_station_static $(flags --static | sed "s,-leoib,$libraries/libeoib.a,")
+compile echo_station_static $(flags --static | sed 's/-leoib/-l:libeoib.a/')
