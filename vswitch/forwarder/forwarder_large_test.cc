@@ -233,6 +233,24 @@ TEST_F(ForwarderLargeTest, AJumboFrameWhoseChecksumNoPeerCanFinish) {
   EXPECT_EQ(OnesComplementSum(absl::MakeConstSpan(got[0].bytes).subspan(request.start)), kRightSum);
 }
 
+// RFC 768: only UDP has no checksum of zero.
+TEST_F(ForwarderLargeTest, AJumboFrameWhoseChecksumIsZero) {
+  Connect(kTakesSegments);
+  constexpr uint16_t kStart = 20, kOfUdp = 6, kOfTcp = 16;
+  for (const uint16_t offset : {kOfUdp, kOfTcp}) {
+    const size_t field = size_t{kStart} + offset;
+    Bytes frame = MakeFrame(kB, kA, -1, 9000);
+    frame[kStart] = frame[kStart + 1] = frame[field] = frame[field + 1] = 0;
+    const auto rest = OnesComplementSum(absl::MakeConstSpan(frame).subspan(kStart));
+    WriteWire(be16(static_cast<uint16_t>(0xffff - rest)), &frame[kStart]);
+    const auto got = Send(frame, {true, kStart, offset}, {});
+    ASSERT_THAT(got, SizeIs(1));
+    const uint8_t expected = offset == kOfUdp ? 0xff : 0;
+    EXPECT_EQ(got[0].bytes[field], expected) << offset;
+    EXPECT_EQ(got[0].bytes[field + 1], expected) << offset;
+  }
+}
+
 TEST_F(ForwarderLargeTest, AJumboFrameForAPeerWithoutSegments) {
   Connect({});
   EXPECT_THAT(Send(MakeFrame(kB, kA, -1, 9000), {}, {}), IsEmpty());
