@@ -40,7 +40,8 @@ TEST(TooBigAnswerTest, GoesBackToTheSenderWithItsTag) {
 }
 
 TEST(TooBigAnswerTest, HasTheConfiguredSource) {
-  TooBigAnswer answers({Ipv4Addr(0x0a0000fa), absl::nullopt}, kOwn, kNow);
+  const IpAddr source = *IpAddr::Parse("10.0.0.250");
+  TooBigAnswer answers(IcmpSources({&source, 1}), kOwn, kNow);
   const std::vector<uint8_t> answer = answers.For(Large(), 1500, kNow);
   EXPECT_EQ(ParseIpv4Packet(absl::MakeConstSpan(answer).subspan(kEthernetHeaderSize))->source,
             Ipv4Addr(0x0a0000fa));
