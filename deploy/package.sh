@@ -26,6 +26,10 @@ while [ $# -gt 0 ]; do
 done
 
 install_packages build package
+if [ -n "$built" ] && ! grep -qx 'CMAKE_INSTALL_PREFIX:PATH=/usr' "$build/CMakeCache.txt"; then
+  echo "package.sh: $build is not built for /usr: configure it with -DCMAKE_INSTALL_PREFIX=/usr, or with the preset release" >&2
+  exit 1
+fi
 if [ -z "$built" ]; then
   build_tree release "$build" eoibd eoibctl eoib-gateway eoib-ipoib eoib-fabricd eoib-verbs eoib-umad eoib-vhost \
     libeoib libeoib_archive eoib-vswitchd
