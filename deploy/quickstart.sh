@@ -214,7 +214,12 @@ need_root "$@"
 title "Packages and build"
 install_packages build
 install_packages run
-build_tree release "$BUILD" programs eoib-verbs eoib-umad
+if [ -e "$BUILD/CMakeCache.txt" ] && ! grep -qx 'CMAKE_GENERATOR:INTERNAL=Ninja' "$BUILD/CMakeCache.txt"; then
+  # Configured by hand (cmake -B build): taken as it is.
+  cmake --build "$BUILD" --parallel "$(nproc)" --target programs eoib-verbs eoib-umad
+else
+  build_tree release "$BUILD" programs eoib-verbs eoib-umad
+fi
 
 up
 show_pings
