@@ -18,9 +18,10 @@ using Json = nlohmann::ordered_json;
 class Answer {
  public:
   // A message; its JSON is {"message": "..."}. Implicit, because most commands that change
-  // something answer so. NOLINT(google-explicit-constructor)
+  // something answer so.
+  // NOLINTNEXTLINE(google-explicit-constructor)
   Answer(std::string message);
-  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor)
   Answer(const char* message) : Answer(std::string(message)) {}
   // `json`, and the function that makes text of it.
   Answer(const Json& json, std::function<std::string(const Json&)> render);
