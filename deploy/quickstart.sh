@@ -214,8 +214,8 @@ need_root "$@"
 title "Packages and build"
 install_packages build
 install_packages run
-if [ -e "$BUILD/CMakeCache.txt" ] && ! grep -qx 'CMAKE_GENERATOR:INTERNAL=Ninja' "$BUILD/CMakeCache.txt"; then
-  # Configured by hand (cmake -B build): taken as it is.
+if [ -e "$BUILD/CMakeCache.txt" ] && ! grep -qx 'EOIB_UNITY:BOOL=ON' "$BUILD/CMakeCache.txt"; then
+  # Not by the preset but by hand (cmake -B build): its generator, options and prefix stay as they are.
   cmake --build "$BUILD" --parallel "$(nproc)" --target programs eoib-verbs eoib-umad
 else
   build_tree release "$BUILD" programs eoib-verbs eoib-umad

@@ -96,7 +96,7 @@ make_packages() {
   local package
   for package in "$work"/packages/*.deb; do make_upgrade "$package"; done
   title "lintian"
-  lintian --allow-root --fail-on error "$work"/packages/*.deb >"$work/log" 2>&1 || fail "lintian: $(cat "$work/log")"
+  TMPDIR=$work lintian --allow-root --fail-on error "$work"/packages/*.deb >"$work/log" 2>&1 || fail "lintian: $(cat "$work/log")"
 }
 
 # depends_on_dpdk PACKAGE.deb

@@ -15,7 +15,8 @@ build() {
   cd "$directory/build"
   ../src/configure --disable-shared --disable-dependency-tracking --prefix=/usr --localstatedir=/var --sysconfdir=/etc CC="${*:-cc}" CFLAGS="-g1 -O2 -fPIC"
   # Automake makes generated headers first only for its target "all", which has much more than we need.
-  printf 'generated: $(BUILT_SOURCES)\n' | make -s -j"$(nproc)" -f Makefile -f - generated
+  printf 'generated: $(BUILT_SOURCES)\n' >generated.mk  # not by a pipe: make leaves its copy of one in /tmp
+  make -s -j"$(nproc)" -f Makefile -f generated.mk generated
   make -s -j"$(nproc)" vswitchd/ovs-vswitchd
   # Relative names are Open vSwitch's own libraries.
   sed -n "s/^dependency_libs='\(.*\)'/\1/p" lib/libopenvswitch.la | tr ' ' '\n' | grep '^-l' | sort -u >../libraries
