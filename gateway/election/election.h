@@ -1,10 +1,6 @@
 // Election: decides which of several gateways between the same VES and VLAN and the same IPoIB link
-// is active, by hellos on that link (hello.h). README.md, "Which one works", has the rules.
-//
-//     kDown --link up--> kListening --1 s--> kCandidate --0.6 s--> kActive
-//     kListening, kCandidate --hello of an active gateway or of a better candidate--> kStandby
-//     kActive --hello of a better active gateway--> kStandby
-//     kStandby --1 s without such a hello--> kCandidate
+// is active, by hellos on that link (hello.h). It is a Contest that waits 1 s for hellos and 0.6 s
+// for objections. README.md, "Which one works", has the rules.
 //
 // One thread; the caller supplies the time.
 #ifndef EOIB_GATEWAY_ELECTION_ELECTION_H_
@@ -14,13 +10,14 @@
 
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
+#include "gateway/election/contest.h"
 #include "vswitch/wire/ip/ipoib_address.h"
 
 namespace eoib::gateway {
 
 class Election {
  public:
-  enum class State : uint8_t { kDown, kListening, kCandidate, kActive, kStandby };
+  using State = Contest::State;
   static constexpr absl::Duration kInterval = absl::Milliseconds(200);  // between hellos
   // While alone and active, or standing by.
   static constexpr absl::Duration kSlowInterval = absl::Seconds(1);
@@ -61,28 +58,23 @@ class Election {
   absl::optional<Hello> Run(absl::Time now);
   absl::Time NextDeadline() const;
 
-  State state() const { return state_; }
-  bool active() const { return state_ == State::kActive; }
+  State state() const { return contest_.state(); }
+  bool active() const { return state() == State::kActive; }
   // While this gateway stands by: the active gateway, or the better candidate.
   const absl::optional<Rank>& other() const { return other_; }
 
  private:
-  void Enter(State state, absl::Time until, absl::Time next_hello);
-  bool GivesWayTo(const Hello& hello) const;
   bool IsAlone(absl::Time now) const { return now >= company_until_; }
   absl::Duration Interval(absl::Time now) const;
   Claim OwnClaim() const;
   absl::optional<Hello> Say(absl::Time now);
 
-  State state_ = State::kDown;
+  Contest contest_;
   Rank own_;
   absl::optional<Rank> other_;
-  absl::Time until_ = absl::InfiniteFuture();  // the state ends then unless a hello extends it
   absl::Time next_hello_ = absl::InfiniteFuture();
   absl::Time company_until_ = absl::InfinitePast();
 };
-
-const char* StateName(Election::State state);
 
 }  // namespace eoib::gateway
 

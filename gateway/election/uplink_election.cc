@@ -17,12 +17,6 @@ uint64_t Weight(const Gid& gid, Vid vid) {
 
 }  // namespace
 
-const char* StateName(UplinkElection::State state) {
-  constexpr const char* kNames[] = {"down",      "listening",  "standby",
-                                    "candidate", "succeeding", "active"};
-  return kNames[static_cast<size_t>(state)];
-}
-
 UplinkElection::UplinkElection(const Options& options)
     : options_(options), sequence_(options.first_sequence) {
   for (uint16_t value = 0; value <= Vid::kMax; ++value) {
@@ -33,14 +27,15 @@ UplinkElection::UplinkElection(const Options& options)
 }
 
 UplinkElection::State UplinkElection::StateOf(Vid vid) const {
-  return vid.IsValid() && index_[vid.value()] != 0 ? vlans_[index_[vid.value()] - 1u].state
-                                                   : State::kDown;
+  return vid.IsValid() && index_[vid.value()] != 0
+             ? vlans_[index_[vid.value()] - 1u].contest.state()
+             : State::kDown;
 }
 
 VlanSet UplinkElection::In(State state) const {
   VlanSet set;
   for (const Vlan& vlan : vlans_) {
-    if (vlan.state == state) set.Add(vlan.vid);
+    if (vlan.contest.state() == state) set.Add(vlan.vid);
   }
   return set;
 }
@@ -57,18 +52,16 @@ bool UplinkElection::IsBetter(const Gid& gid, uint8_t priority, Vid vid) const {
 }
 
 void UplinkElection::Enter(Vlan* vlan, State state, absl::Time until) {
-  vlan->state = state;
-  vlan->until = until;
+  vlan->contest.Enter(state, until);
   next_until_ = std::min(next_until_, until);
 }
 
 void UplinkElection::StandBy(Vlan* vlan, const Gid& other, absl::Time now) {
   vlan->other = other;
   // Only a gateway that has said that it stands by can be a successor.
-  if (vlan->state != State::kStandby) next_hello_ = now;
-  // It listens to the end, whoever speaks.
-  Enter(vlan, State::kStandby,
-        vlan->state == State::kListening ? std::max(vlan->until, now + kLease) : now + kLease);
+  if (vlan->contest.state() != State::kStandby) next_hello_ = now;
+  vlan->contest.StandBy(now + kLease);
+  next_until_ = std::min(next_until_, vlan->contest.until());
 }
 
 void UplinkElection::Up(const Gid& own, bool alone, absl::Time now) {
@@ -81,18 +74,17 @@ void UplinkElection::Up(const Gid& own, bool alone, absl::Time now) {
   wire_peers_.clear();
   handle_wire_at_ = absl::InfiniteFuture();
   for (Vlan& vlan : vlans_) {
-    alone_ ? Enter(&vlan, State::kActive, absl::InfiniteFuture())
-           : Enter(&vlan, State::kListening, now + kListen);
+    alone_ ? Enter(&vlan, State::kActive) : Enter(&vlan, State::kListening, now + kListen);
   }
 }
 
 std::vector<UplinkHello> UplinkElection::Down(absl::Time now) {
   std::map<Gid, std::vector<std::pair<Vid, Claim>>> released;  // by successor
   for (Vlan& vlan : vlans_) {
-    if (vlan.state == State::kActive && !alone_)
+    if (vlan.contest.state() == State::kActive && !alone_)
       released[SuccessorIn(vlan.vid, now)].emplace_back(vlan.vid, Claim::kRelease);
     vlan.other = Gid();
-    Enter(&vlan, State::kDown, absl::InfiniteFuture());
+    Enter(&vlan, State::kDown);
   }
   up_ = false;
   lease_ = absl::InfinitePast();
@@ -207,21 +199,15 @@ void UplinkElection::HandleWire(absl::Time now) {
 
 void UplinkElection::OnClaim(Vlan* vlan, Claim claim, const Gid& from, uint8_t priority,
                              absl::Time now) {
-  const bool better = IsBetter(from, priority, vlan->vid);
-  const bool active = vlan->state == State::kActive;
-  if (claim == Claim::kActive) {
-    if (!active || better) return StandBy(vlan, from, now);
-    next_hello_ = now;  // the other one does not know of this one
-  } else if (claim == Claim::kCandidate) {
-    const bool yields = better && !active && vlan->state != State::kSucceeding;
-    if (yields) return StandBy(vlan, from, now);
-    if (active || vlan->state == State::kSucceeding || vlan->state == State::kCandidate)
-      next_hello_ = now;
-  }
+  if (claim != Claim::kActive && claim != Claim::kCandidate) return;
+  const Contest::Reaction reaction =
+      vlan->contest.OnHello(claim == Claim::kActive, IsBetter(from, priority, vlan->vid));
+  if (reaction == Contest::Reaction::kGiveWay) StandBy(vlan, from, now);
+  if (reaction == Contest::Reaction::kObject) next_hello_ = now;
 }
 
 void UplinkElection::OnRelease(Vlan* vlan, const UplinkHello& hello, absl::Time now) {
-  if (vlan->state == State::kActive) return;
+  if (vlan->contest.state() == State::kActive) return;
   if (hello.successor != own_) return StandBy(vlan, hello.successor, now);
   // Where gateways do not hear each other there may be a second active one, which this one hears.
   if (const Gid second = ClaimantIn(vlan->vid, hello.from, now); second != Gid())
@@ -236,28 +222,10 @@ void UplinkElection::NoteLate(absl::Time now) {
   last_run_ = now;
   for (Vlan& vlan : vlans_) {
     const bool lost =
-        vlan.state == State::kActive && now >= lease_ && lease_ != absl::InfinitePast();
-    if (lost || (late && vlan.state != State::kActive))
+        vlan.contest.state() == State::kActive && now >= lease_ && lease_ != absl::InfinitePast();
+    if (lost || (late && vlan.contest.state() != State::kActive))
       Enter(&vlan, State::kListening, now + (lost ? kListen : kClaim));
   }
-}
-
-void UplinkElection::Advance(Vlan* vlan, absl::Time now) {
-  if (now < vlan->until) return;
-  switch (vlan->state) {
-    case State::kListening:
-    case State::kStandby:
-      Enter(vlan, State::kCandidate, now + kClaim);
-      break;
-    case State::kCandidate:
-    case State::kSucceeding:
-      Enter(vlan, State::kActive, absl::InfiniteFuture());
-      break;
-    case State::kActive:
-    case State::kDown:
-      return;
-  }
-  next_hello_ = now;
 }
 
 std::vector<UplinkHello> UplinkElection::Run(absl::Time now) {
@@ -265,9 +233,11 @@ std::vector<UplinkHello> UplinkElection::Run(absl::Time now) {
   if (now >= std::min(handle_wire_at_, next_until_)) HandleWire(now);
   NoteLate(now);
   if (now >= next_until_) {
-    for (Vlan& vlan : vlans_) Advance(&vlan, now);
     next_until_ = absl::InfiniteFuture();
-    for (const Vlan& vlan : vlans_) next_until_ = std::min(next_until_, vlan.until);
+    for (Vlan& vlan : vlans_) {
+      if (vlan.contest.Advance(now, kClaim)) next_hello_ = now;
+      next_until_ = std::min(next_until_, vlan.contest.until());
+    }
   }
   if (now < HelloDeadline()) return {};
   next_hello_ = now + kInterval;
@@ -276,7 +246,7 @@ std::vector<UplinkHello> UplinkElection::Run(absl::Time now) {
                                Claim::kCandidate, Claim::kActive,    Claim::kActive};
   std::vector<std::pair<Vid, Claim>> claims;
   for (const Vlan& vlan : vlans_)
-    claims.emplace_back(vlan.vid, kClaims[static_cast<size_t>(vlan.state)]);
+    claims.emplace_back(vlan.vid, kClaims[static_cast<size_t>(vlan.contest.state())]);
   return Hellos(claims);
 }
 

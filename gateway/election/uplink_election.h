@@ -1,12 +1,7 @@
 // UplinkElection: decides in which VLANs of an uplink this gateway is the active one, by hellos on
-// both sides of the uplink. README.md, "Several gateways", has the rules.
-//
-//     kDown --up--> kListening --600 ms--> kCandidate --150 ms--> kActive
-//     any --hello of an active gateway, or for a candidate of a better one--> kStandby
-//     kStandby --500 ms without such a hello--> kCandidate
-//     any --release through the VES that names this gateway--> kSucceeding --20 ms--> kActive
-//     kActive --hello of a better active one--> kStandby
-//     kActive --lease over--> kListening
+// both sides of the uplink. README.md, "Several gateways", has the rules. Each VLAN is a Contest
+// that listens for 600 ms, waits 150 ms for objections and 500 ms for hellos, and 20 ms to succeed
+// a gateway that releases it through the VES. An active gateway whose lease is over listens again.
 //
 // A hello of the wire can only lead to kStandby: any station of the wire may have sent it.
 //
@@ -28,6 +23,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "gateway/election/contest.h"
 #include "gateway/election/uplink_hello.h"
 #include "vswitch/base/address.h"
 #include "vswitch/forwarder/vlan_policy.h"
@@ -36,7 +32,7 @@ namespace eoib::gateway {
 
 class UplinkElection {
  public:
-  enum class State : uint8_t { kDown, kListening, kStandby, kCandidate, kSucceeding, kActive };
+  using State = Contest::State;
   using Claim = UplinkHello::Claim;
 
   static constexpr absl::Duration kInterval = absl::Milliseconds(100);  // between hellos
@@ -123,19 +119,17 @@ class UplinkElection {
   };
   struct Vlan {
     Vid vid;
-    State state = State::kDown;
-    absl::Time until = absl::InfiniteFuture();
+    Contest contest;
     Gid other;  // the active gateway, while this one stands by
   };
 
   bool IsBetter(const Gid& gid, uint8_t priority, Vid vid) const;
-  void Enter(Vlan* vlan, State state, absl::Time until);
+  void Enter(Vlan* vlan, State state, absl::Time until = absl::InfiniteFuture());
   void StandBy(Vlan* vlan, const Gid& other, absl::Time now);
   void OnClaim(Vlan* vlan, Claim claim, const Gid& from, uint8_t priority, absl::Time now);
   void OnRelease(Vlan* vlan, const UplinkHello& hello, absl::Time now);
   void HandleWire(absl::Time now);
   void NoteLate(absl::Time now);
-  void Advance(Vlan* vlan, absl::Time now);
   Gid SuccessorIn(Vid vid, absl::Time now) const;
   Gid ClaimantIn(Vid vid, const Gid& but, absl::Time now) const;
   absl::Time HelloDeadline() const;
@@ -159,8 +153,6 @@ class UplinkElection {
   absl::Time next_until_ = absl::InfiniteFuture();  // the earliest end of a state
   absl::Time last_run_ = absl::InfinitePast();
 };
-
-const char* StateName(UplinkElection::State state);
 
 }  // namespace eoib::gateway
 
