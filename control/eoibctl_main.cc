@@ -26,6 +26,9 @@ DEFINE_string(target, "",
               "(default eoibd)");
 DEFINE_string(t, "", "short for --target");
 DEFINE_string(rundir, "/run/eoib", "the directory of the control sockets");
+DEFINE_bool(temporary, false, "add, set, del: change the running program only, not its files");
+DEFINE_bool(ours, false, "config save: write what is not saved over what others changed");
+DEFINE_bool(theirs, false, "config save: take the files, and undo what is not saved");
 DEFINE_bool(yes, false, "exit: do not ask, also on a terminal");
 DEFINE_bool(force, false, "capture start: overwrite an existing file");
 DEFINE_bool(json, false, "answer in JSON");
@@ -69,9 +72,10 @@ constexpr char kUsage[] =
     "  eoibctl capture start - | tshark -r -\n"
     "  eoibctl log set LEVEL     info or warning\n"
     "  eoibctl exit [--yes]      stops the program\n"
-    "  eoibctl ves|vport add|set|del NAME [KEY=VALUE...]\n"
+    "  eoibctl ves|vport add|set|del NAME [KEY=VALUE...] [--temporary]\n"
+    "                            change the program and its files; --temporary: not the files\n"
     "  eoibctl reload            apply the configuration files\n"
-    "  eoibctl config diff|save|show\n"
+    "  eoibctl config diff|show, config save [--ours|--theirs]\n"
     "\n"
     "  -j, --json                answer in JSON (control/operator/schema)\n"
     "  -t, --target NAME|PATH    the program: /run/eoib/NAME.ctl, or the path of its socket "
@@ -226,6 +230,9 @@ int Ask(std::string method, std::vector<std::string> arguments) {
   }
   if (FLAGS_force) arguments.push_back("--force");
   if (FLAGS_s) arguments.push_back("-s");
+  if (FLAGS_temporary) arguments.push_back("--temporary");
+  if (FLAGS_ours) arguments.push_back("--ours");
+  if (FLAGS_theirs) arguments.push_back("--theirs");
   if (method == "capture" && arguments.size() >= 2 && arguments[0] == "start" &&
       arguments[1] == "-") {
     return eoib::StreamCapture(SocketPath(), {arguments.begin() + 2, arguments.end()}, Call);

@@ -10,8 +10,10 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "control/agent.h"
 #include "control/config/config.h"
@@ -61,17 +63,33 @@ DEFINE_bool(check_config, false, "read the configuration, report its mistakes an
 namespace eoib {
 namespace {
 
-// A running agent removes the interfaces of removed vPorts. A stopped agent left them.
-void WarnOfLeftTaps(const AgentConfig& config, const std::string& owner, TapFinder* finder) {
+// "vport add db0 ves=blue" if that command made the vPort and was not saved; else empty.
+std::string UnsavedCommandFor(const std::string& vport,
+                              const std::vector<UnsavedCommand>& unsaved) {
+  for (const UnsavedCommand& one : unsaved) {
+    if (absl::StartsWith(absl::StrCat(one.command, " "), absl::StrCat("vport add ", vport, " ")))
+      return one.command;
+  }
+  return "";
+}
+
+// A running agent removes the interfaces of removed vPorts. A stopped agent left them. `unsaved`:
+// what the last run did not save.
+void WarnOfLeftTaps(const AgentConfig& config, const std::string& owner,
+                    const std::vector<UnsavedCommand>& unsaved, TapFinder* finder) {
   const std::string prefix = TapAliasPrefix(owner);
   for (const NetdevInfo& tap : finder->FindAll(prefix)) {
     const std::string name = tap.alias.substr(prefix.size());
     const VPortConfig* const vport = FindVPort(config, name);
     if (vport != nullptr && vport->kind == &kTapVPort) continue;
-    LogWarning(absl::StrCat("interface ", absl::CHexEscape(tap.name), " is left from vPort ",
-                            absl::CHexEscape(name),
-                            ", which was removed while no agent ran; `ip link del ",
-                            absl::CHexEscape(tap.name), "` removes it"));
+    const std::string interface = absl::CHexEscape(tap.name);
+    const std::string command = absl::CHexEscape(UnsavedCommandFor(name, unsaved));
+    LogWarning(absl::StrCat(
+        "interface ", interface, " is left from vPort ", absl::CHexEscape(name), ", which was ",
+        command.empty()
+            ? "removed while no agent ran; "
+            : absl::StrCat("added without being saved; `eoibctl ", command, "` adds it again, "),
+        "`ip link del ", interface, "` removes it"));
   }
 }
 
@@ -129,7 +147,7 @@ absl::StatusOr<std::unique_ptr<Agent>> MakeAgent(AgentConfig config, Daemon* dae
 absl::Status Run() {
   // Before the file: the first mistake.
   if (FLAGS_hca.empty() && !FLAGS_check_config) return OpenHca("", "", "", {}).status();
-  const absl::StatusOr<ConfigText> text = LoadConfigText(FLAGS_config);
+  const absl::StatusOr<ConfigText> text = LoadConfigText(FLAGS_config, FLAGS_name);
   if (!text.ok()) return text.status();
   const absl::StatusOr<AgentConfig> config = ParseConfig(*text);
   if (!config.ok()) return config.status();
@@ -146,10 +164,13 @@ absl::Status Run() {
   auto state = StateDir::Open(FLAGS_statedir);
   if (!state.ok()) return state.status();
 
+  const std::vector<UnsavedCommand> lost = ConfigCommands::TakeUnsavedOf((*state)->path());
   ConfigCommands configuration(*text,
-                               {[] { return LoadConfigText(FLAGS_config); },
+                               {FLAGS_config,
+                                [] { return LoadConfigText(FLAGS_config, FLAGS_name); },
                                 [](const ConfigText& changed) { return ParseConfig(changed); },
-                                {{"ves", ToKeys(kVesKeys)}, {"vport", ToKeys(kVPortKeys)}}});
+                                {{"ves", ToKeys(kVesKeys)}, {"vport", ToKeys(kVPortKeys)}},
+                                (*state)->path()});
   configuration.RegisterReload((*daemon)->commands());
   (*daemon)->SetReloader([&configuration] { configuration.Reload().IgnoreError(); });
 
@@ -173,15 +194,19 @@ absl::Status Run() {
     stopping_since = (*daemon)->loop()->Now();
     agent->Stop(std::move(done));
     agent->SaveMacs();
+    configuration.WarnOfUnsaved();
   });
   agent->OnFatal([&agent](const std::string& why) {
     agent->SaveMacs();
     RestartProcess(why);
   });
-  RegisterAgentCommands(agent.get(), (*daemon)->commands());
+  RegisterAgentCommands(agent.get(), (*daemon)->commands(),
+                        [&configuration] { return configuration.unsaved(); });
   RegisterAgentMetrics(agent.get(), (*daemon)->metrics());
   configuration.Register(agent.get(), (*daemon)->commands());
-  WarnOfLeftTaps(agent->config(), (*state)->path(), taps.finder());
+  (*daemon)->metrics()->Register(
+      [&configuration](MetricSet* metrics) { configuration.Collect(metrics); });
+  WarnOfLeftTaps(agent->config(), (*state)->path(), lost, taps.finder());
   agent->RestoreSavedMacs();
   agent->Start();
   service_manager->SetStatus(

@@ -73,7 +73,7 @@ absl::StatusOr<std::unique_ptr<Agent>> MakeAgent(const AgentConfig& config, Daem
 }
 
 absl::Status Run() {
-  const absl::StatusOr<ConfigText> text = LoadGatewaysConfigText(FLAGS_config);
+  const absl::StatusOr<ConfigText> text = LoadGatewaysConfigText(FLAGS_config, FLAGS_name);
   if (!text.ok()) return text.status();
   const absl::StatusOr<AgentConfig> config = Parse(*text);
   if (!config.ok()) return config.status();
@@ -87,11 +87,15 @@ absl::Status Run() {
   auto state = StateDir::Open(FLAGS_statedir);
   if (!state.ok()) return state.status();
 
-  ConfigCommands configuration(*text, {[] { return LoadGatewaysConfigText(FLAGS_config); },
-                                       [](const ConfigText& changed) { return Parse(changed); },
-                                       {{"ves", ToKeys(kVesKeys)},
-                                        {"gateway", ToKeys(kGatewayKeys)},
-                                        {"uplink", ToKeys(kUplinkKeys)}}});
+  ConfigCommands::TakeUnsavedOf((*state)->path());
+  ConfigCommands configuration(*text,
+                               {FLAGS_config,
+                                [] { return LoadGatewaysConfigText(FLAGS_config, FLAGS_name); },
+                                [](const ConfigText& changed) { return Parse(changed); },
+                                {{"ves", ToKeys(kVesKeys)},
+                                 {"gateway", ToKeys(kGatewayKeys)},
+                                 {"uplink", ToKeys(kUplinkKeys)}},
+                                (*state)->path()});
   configuration.RegisterReload((*daemon)->commands());
   (*daemon)->SetReloader([&configuration] { configuration.Reload().IgnoreError(); });
 
@@ -114,9 +118,11 @@ absl::Status Run() {
   (*daemon)->SetStopper([&](std::function<void()> done) {
     agent->Stop(std::move(done));
     for (Gateway* gateway : gateways.all()) gateway->SaveAtTheEnd();
+    configuration.WarnOfUnsaved();
   });
   agent->OnFatal(RestartProcess);
-  RegisterAgentCommands(agent.get(), (*daemon)->commands());
+  RegisterAgentCommands(agent.get(), (*daemon)->commands(),
+                        [&configuration] { return configuration.unsaved(); });
   RegisterGatewayCommands(&gateways, (*daemon)->commands());
   RegisterUplinkCommands(&uplinks, (*daemon)->commands());
   RegisterAgentMetrics(agent.get(), (*daemon)->metrics());
@@ -125,6 +131,8 @@ absl::Status Run() {
   (*daemon)->metrics()->Register(
       [&uplinks](MetricSet* metrics) { CollectUplinks(uplinks, metrics); });
   configuration.Register(agent.get(), (*daemon)->commands());
+  (*daemon)->metrics()->Register(
+      [&configuration](MetricSet* metrics) { configuration.Collect(metrics); });
   agent->Start();
   service_manager->SetStatus(
       [&agent] { return absl::StrCat("translating on ", FLAGS_hca, "; ", agent->StatusLine()); });

@@ -184,8 +184,9 @@ absl::StatusOr<GatewaysConfig> ParseGatewaysConfig(const ConfigText& text) {
   return config;
 }
 
-absl::StatusOr<ConfigText> LoadGatewaysConfigText(const std::string& path) {
-  return ConfigText::Load(path, kExample);
+absl::StatusOr<ConfigText> LoadGatewaysConfigText(const std::string& path,
+                                                  absl::string_view program) {
+  return ConfigText::Load(path, kExample, program);
 }
 
 absl::StatusOr<GatewaysConfig> LoadGatewaysConfig(const std::string& path) {

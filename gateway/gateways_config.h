@@ -26,7 +26,8 @@ struct GatewaysConfig {
 absl::StatusOr<GatewaysConfig> ParseGatewaysConfig(absl::string_view toml,
                                                    absl::string_view source);
 absl::StatusOr<GatewaysConfig> ParseGatewaysConfig(const ConfigText& text);
-absl::StatusOr<ConfigText> LoadGatewaysConfigText(const std::string& path);
+absl::StatusOr<ConfigText> LoadGatewaysConfigText(const std::string& path,
+                                                  absl::string_view program = "");
 absl::StatusOr<GatewaysConfig> LoadGatewaysConfig(const std::string& path);
 
 }  // namespace eoib::gateway

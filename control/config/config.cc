@@ -255,8 +255,8 @@ absl::StatusOr<AgentConfig> ParseConfig(const ConfigText& config) {
       {{}, kExample, [](const toml::table&, AgentConfig*, Mistakes*) {}, /*has_workers=*/true});
 }
 
-absl::StatusOr<ConfigText> LoadConfigText(const std::string& path) {
-  return ConfigText::Load(path, kExample);
+absl::StatusOr<ConfigText> LoadConfigText(const std::string& path, absl::string_view agent) {
+  return ConfigText::Load(path, kExample, agent);
 }
 
 absl::StatusOr<AgentConfig> LoadConfig(const std::string& path) {

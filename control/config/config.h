@@ -109,8 +109,9 @@ struct AgentConfig {
 // each mistake.
 absl::StatusOr<AgentConfig> ParseConfig(absl::string_view toml, absl::string_view source);
 absl::StatusOr<AgentConfig> ParseConfig(const ConfigText& config);
-// With the file's drop-ins. kNotFound if there is no such file: the message shows a minimal one.
-absl::StatusOr<ConfigText> LoadConfigText(const std::string& path);
+// With the file's drop-ins, for the agent with that --name. kNotFound if there is no such file: the
+// message shows a minimal one.
+absl::StatusOr<ConfigText> LoadConfigText(const std::string& path, absl::string_view agent = "");
 absl::StatusOr<AgentConfig> LoadConfig(const std::string& path);
 
 }  // namespace eoib

@@ -1,5 +1,7 @@
 #include "control/config/config_text.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -106,6 +108,21 @@ std::string DiffLines(absl::Span<const std::string> before, absl::Span<const std
   return diff;
 }
 
+constexpr char kLiveHeader[] =
+    "# Tables that were added while the program ran, as by `eoibctl vport add`.\n";
+
+// "eoibd.d/live.toml", "eoibd.d/live-NAME.toml".
+bool IsLiveFile(absl::string_view path) {
+  const absl::string_view name = path.substr(path.rfind('/') + 1);
+  return name == "live.toml" || absl::StartsWith(name, "live-");
+}
+
+std::string LiveFileOf(const std::string& path, absl::string_view program) {
+  const std::string directory = DropInDirectoryOf(path);
+  if (directory.empty()) return "";
+  return absl::StrCat(directory, "/live", program.empty() ? "" : "-", program, ".toml");
+}
+
 bool IsComment(const std::string& line) {
   return absl::StartsWith(absl::StripLeadingAsciiWhitespace(line), "#");
 }
@@ -128,14 +145,17 @@ std::string SourceLines::Mention(int line) const {
   return sources_.size() == 1 ? absl::StrCat("line ", line) : At(line);
 }
 
-absl::StatusOr<ConfigText> ConfigText::Load(const std::string& path, absl::string_view example) {
+absl::StatusOr<ConfigText> ConfigText::Load(const std::string& path, absl::string_view example,
+                                            absl::string_view program) {
   const absl::StatusOr<std::string> main = ReadConfigFile(path, example);
   if (!main.ok()) return main.status();
   ConfigText config;
   config.files_.push_back({path, *main, *main});
+  config.live_ = LiveFileOf(path, program);
   const absl::StatusOr<std::vector<std::string>> drop_ins = DropInsOf(path);
   if (!drop_ins.ok()) return drop_ins.status();
   for (const std::string& drop_in : *drop_ins) {
+    if (IsLiveFile(drop_in) && drop_in != config.live_) continue;  // of another program
     const absl::StatusOr<std::string> text = ReadConfigFile(drop_in, example);
     if (!text.ok()) return text.status();
     if (absl::Status status = CheckDropIn(drop_in, *text); !status.ok()) return status;
@@ -201,6 +221,14 @@ absl::optional<ConfigText::Place> ConfigText::Find(const Table& wanted) {
   return absl::nullopt;
 }
 
+ConfigText::File* ConfigText::FileForAdditions() {
+  if (live_.empty()) return &files_.front();
+  const auto at = std::find_if(files_.begin() + 1, files_.end(),
+                               [this](const File& file) { return file.path >= live_; });
+  if (at != files_.end() && at->path == live_) return &*at;
+  return &*files_.insert(at, {live_, absl::nullopt, kLiveHeader});
+}
+
 absl::Status ConfigText::Add(const Table& table, absl::Span<const std::string> assignments) {
   if (Find(table).has_value()) {
     return absl::AlreadyExistsError(absl::StrCat("there is a ", table.kind, " ", Quote(table.name),
@@ -218,7 +246,7 @@ absl::Status ConfigText::Add(const Table& table, absl::Span<const std::string> a
     if (!parsed.ok()) return parsed.status();
     if (!parsed->second.empty()) lines.push_back(parsed->second);
   }
-  File& file = files_.front();
+  File& file = *FileForAdditions();
   absl::StrAppend(&file.text, file.text.empty() || absl::EndsWith(file.text, "\n") ? "" : "\n",
                   "\n", Joined(lines));
   return absl::OkStatus();
@@ -257,21 +285,29 @@ absl::Status ConfigText::Remove(const Table& table) {
     while (first > 0 && lines[static_cast<size_t>(first) - 1].empty()) --first;
   }
   lines.erase(lines.begin() + first, lines.begin() + place->end);
-  place->file->text = Joined(lines);
+  File* const file = place->file;
+  file->text = Joined(lines);
+  if (!file->loaded.has_value() && file->text == kLiveHeader)
+    files_.erase(files_.begin() + (file - files_.data()));
   return absl::OkStatus();
 }
 
 bool ConfigText::IsChanged() const {
   return std::any_of(files_.begin(), files_.end(),
-                     [](const File& file) { return file.text != file.loaded; });
+                     [](const File& file) { return file.IsChanged(); });
+}
+
+bool ConfigText::IsSharedChanged() const {
+  return std::any_of(files_.begin(), files_.end(),
+                     [this](const File& file) { return file.IsChanged() && file.path != live_; });
 }
 
 std::string ConfigText::Changes() const {
   std::string changes;
   for (const File& file : files_) {
-    if (file.text == file.loaded) continue;
+    if (!file.IsChanged()) continue;
     absl::StrAppend(&changes, file.path, "\n");
-    absl::StrAppend(&changes, DiffLines(LinesOf(file.loaded), LinesOf(file.text)));
+    absl::StrAppend(&changes, DiffLines(LinesOf(file.loaded.value_or("")), LinesOf(file.text)));
   }
   return changes;
 }
@@ -291,13 +327,15 @@ std::string ConfigText::ChangesFrom(const ConfigText& before) const {
 
 absl::Status ConfigText::CheckFiles() const {
   for (const File& file : files_) {
-    if (file.text == file.loaded) continue;
+    if (!file.IsChanged()) continue;
     const absl::StatusOr<std::string> now = ReadConfigFile(file.path, "");
-    if (!now.ok()) return now.status();
-    if (*now != file.loaded) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "save ", file.path,
-          ": somebody changed it since it was read; `config diff` shows what a reload would do"));
+    if (!now.ok() && file.loaded.has_value() && !absl::IsNotFound(now.status()))
+      return now.status();
+    if (now.ok() ? *now != file.loaded : file.loaded.has_value()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(file.path,
+                       " was changed by somebody since it was read; see `config diff`, "
+                       "then `config save --ours` or `--theirs`"));
     }
   }
   return absl::OkStatus();
@@ -306,7 +344,8 @@ absl::Status ConfigText::CheckFiles() const {
 absl::Status ConfigText::Save() {
   if (absl::Status status = CheckFiles(); !status.ok()) return status;
   for (File& file : files_) {
-    if (file.text == file.loaded) continue;
+    if (!file.IsChanged()) continue;
+    if (!file.loaded.has_value()) mkdir(file.path.substr(0, file.path.rfind('/')).c_str(), 0755);
     if (absl::Status status = ReplaceFile(file.path, file.text); !status.ok()) {
       return absl::Status(status.code(), absl::StrCat("save ", file.path, ": ", status.message()));
     }

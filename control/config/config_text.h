@@ -2,8 +2,9 @@
 // that text while the program runs. Comments and the order of tables stay as they are.
 //
 // The drop-ins of "eoibd.toml" are the files "eoibd.d/*.toml" beside it, in the order of their
-// names. They have arrays of tables
-// ([[ves]], [[vport]]) only. Control thread.
+// names. They have arrays of tables ([[ves]], [[vport]]) only. One of them is the live file,
+// "live.toml", or "live-NAME.toml" of the program with that --name: it has the tables that were
+// added while the program ran. The live files of other programs are left out. Control thread.
 #ifndef EOIB_CONTROL_CONFIG_CONFIG_TEXT_H_
 #define EOIB_CONTROL_CONFIG_CONFIG_TEXT_H_
 
@@ -46,8 +47,9 @@ class ConfigText {
     std::string kind, name;
   };
 
-  // kNotFound if there is no file at `path`: the message has `example`.
-  static absl::StatusOr<ConfigText> Load(const std::string& path, absl::string_view example);
+  // kNotFound if there is no file at `path`: the message has `example`. `program`: its --name.
+  static absl::StatusOr<ConfigText> Load(const std::string& path, absl::string_view example,
+                                         absl::string_view program = "");
   // One source without a file, for tests.
   static ConfigText Of(absl::string_view text, absl::string_view source);
 
@@ -58,24 +60,29 @@ class ConfigText {
   // A change affects this object only. `assignments` are "KEY=VALUE"; VALUE is TOML, or text that
   // becomes a string. "KEY=" removes the key. kInvalidArgument: malformed; kNotFound: no such
   // table; the caller checks the result by parsing text().
+  // Add writes into the live file, or into the only file if that cannot have drop-ins.
   absl::Status Add(const Table& table, absl::Span<const std::string> assignments);
   absl::Status Set(const Table& table, absl::Span<const std::string> assignments);
   absl::Status Remove(const Table& table);
 
   bool IsChanged() const;
+  // Whether a file is changed that other programs may read, too: another one than the live file.
+  bool IsSharedChanged() const;
   // Lines that were added ("+") and removed ("-") since Load, with their files.
   std::string Changes() const;
   // The same since `before`, for the sources that either has.
   std::string ChangesFrom(const ConfigText& before) const;
-  // Writes the changed files. kFailedPrecondition, with nothing written, if one of them was changed
-  // by others since Load.
+  // Writes the changed files, and makes the directory of the live file if it is missing.
+  // kFailedPrecondition, with nothing written, if one of them was changed by others since Load.
   absl::Status Save();
 
  private:
   struct File {
     std::string path;
-    std::string loaded;  // its text then
+    absl::optional<std::string> loaded;  // its text then; absent: there was no such file
     std::string text;
+
+    bool IsChanged() const { return text != loaded.value_or(""); }
   };
   struct Place {
     File* file;
@@ -84,9 +91,11 @@ class ConfigText {
   };
 
   absl::optional<Place> Find(const Table& table);
+  File* FileForAdditions();
   absl::Status CheckFiles() const;
 
-  std::vector<File> files_;
+  std::vector<File> files_;  // the main file, then its drop-ins in order
+  std::string live_;         // the path of the live file; empty: there can be none
 };
 
 }  // namespace eoib

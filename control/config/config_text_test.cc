@@ -164,6 +164,24 @@ TEST_F(ConfigTextTest, AnAddedAndRemovedTableLeavesNothing) {
   EXPECT_FALSE(text.IsChanged()) << text.Changes();
 }
 
+TEST_F(ConfigTextTest, AddedTablesGoToTheLiveFileOfTheProgram) {
+  Write(path_, kText);
+  AddDropIn("live.toml", "[[vport]]\nname = \"of_another\"\nves = \"blue\"\n");
+  AddDropIn("live-h2.toml", "[[vport]]\nname = \"of_a_third\"\nves = \"blue\"\n");
+  ConfigText text = ConfigText::Load(path_, "", "h1").value();
+  EXPECT_EQ(text.text(), kText) << "the live files of others do not count";
+  ASSERT_TRUE(text.Add({"vport", "new0"}, {"ves=blue"}).ok());
+  EXPECT_FALSE(text.IsSharedChanged());
+  ASSERT_TRUE(text.Save().ok());
+  EXPECT_EQ(ReadFile(directory_.path() + "/eoibd.d/live-h1.toml", 1000).value(),
+            "# Tables that were added while the program ran, as by `eoibctl vport add`.\n\n"
+            "[[vport]]\nname = \"new0\"\nves = \"blue\"\n");
+  EXPECT_EQ(ReadFile(path_, 1000).value(), kText);
+  EXPECT_THAT(ConfigText::Load(path_, "", "h1").value().text(), HasSubstr("new0"));
+  ASSERT_TRUE(text.Set({"ves", "blue"}, {"ageing=60"}).ok());
+  EXPECT_TRUE(text.IsSharedChanged());
+}
+
 TEST_F(ConfigTextTest, ChangesHaveChangedLinesOnly) {
   Write(path_, kText);
   ConfigText text = Load();
@@ -177,7 +195,7 @@ TEST_F(ConfigTextTest, DoesNotOverwriteTheChangesOfOthers) {
   ConfigText text = Load();
   ASSERT_TRUE(text.Set({"ves", "blue"}, {"ageing=60"}).ok());
   Write(path_, absl::StrCat(kText, "# new\n"));
-  EXPECT_THAT(text.Save().message(), HasSubstr("somebody changed it"));
+  EXPECT_THAT(text.Save().message(), HasSubstr("was changed by somebody"));
   EXPECT_EQ(ReadFile(path_, 1000).value(), absl::StrCat(kText, "# new\n"));
 }
 

@@ -50,14 +50,19 @@ std::string WorkersText(const Json& shown) {
   return text;
 }
 
-Answer Show(const Agent& agent) {
+Answer Show(const Agent& agent, const std::vector<UnsavedCommand>& unsaved) {
   Json json = PortJson(*agent.fabric());
   if (Json workers = WorkersJson(agent); !workers.empty()) json["workers"] = std::move(workers);
   json["veses"] = Json::array();
   for (const std::unique_ptr<Ves>& ves : agent.veses()) json["veses"].push_back(VesJson(*ves));
+  for (const UnsavedCommand& one : unsaved)
+    json["unsaved"].push_back({{"command", one.command}, {"why", one.why}});
   return Answer(json, [](const Json& shown) {
     std::string text = absl::StrCat(PortText(shown), WorkersText(shown));
     for (const Json& ves : shown["veses"]) text += VesText(ves);
+    if (!HasValue(shown, "unsaved")) return text;
+    for (const Json& one : shown["unsaved"])
+      absl::StrAppend(&text, "unsaved: ", TextOf(one, "command"), " (", TextOf(one, "why"), ")\n");
     return text;
   });
 }
@@ -119,10 +124,13 @@ void Collect(const Agent& agent, MetricSet* metrics) {
 
 }  // namespace
 
-void RegisterAgentCommands(Agent* agent, CommandRegistry* registry) {
+void RegisterAgentCommands(Agent* agent, CommandRegistry* registry,
+                           std::function<std::vector<UnsavedCommand>()> unsaved) {
   registry->Register(
       {{"show", "", "the HCA port, VESes and vPorts", CommandRegistry::Access::kReadOnly, "show",
-        [agent](const CommandRegistry::Arguments&) { return Show(*agent); }}});
+        [agent, unsaved = std::move(unsaved)](const CommandRegistry::Arguments&) {
+          return Show(*agent, unsaved ? unsaved() : std::vector<UnsavedCommand>());
+        }}});
   const VesFinder finder = [agent](const std::string& name) { return FindVeses(*agent, name); };
   RegisterVesCommands(finder, registry);
   RegisterVPortCommands(finder, registry);

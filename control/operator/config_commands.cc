@@ -1,17 +1,20 @@
 #include "control/operator/config_commands.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <regex>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "absl/types/span.h"
 #include "control/config/config_diff.h"
 #include "vswitch/base/daemon/log.h"
+#include "vswitch/base/file.h"
 
 namespace eoib {
 namespace {
@@ -34,9 +37,37 @@ std::string TextOfLines(const Json& lines) {
   return text;
 }
 
-Answer ChangesAnswer(const std::string& changes, const char* if_none) {
-  return Answer({{"changes", ToJsonLines(changes)}}, [if_none](const Json& json) {
-    return json["changes"].empty() ? std::string(if_none) : TextOfLines(json["changes"]);
+// `dropped`: the commands that were not saved, and have no effect any more.
+Answer ChangesAnswer(const std::string& changes, const std::vector<std::string>& dropped) {
+  Json json = {{"changes", ToJsonLines(changes)}};
+  if (!dropped.empty()) json["dropped"] = dropped;
+  return Answer(std::move(json), [](const Json& shown) {
+    std::string text =
+        shown["changes"].empty() ? "nothing to change\n" : TextOfLines(shown["changes"]);
+    if (HasValue(shown, "dropped")) {
+      for (const Json& line : shown["dropped"])
+        absl::StrAppend(&text, "no longer in effect: ", line.get<std::string>(), "\n");
+    }
+    return text;
+  });
+}
+
+Answer EditAnswer(const std::string& changes, const std::string& why_unsaved) {
+  Json json = {{"changes", ToJsonLines(changes)}};
+  if (!why_unsaved.empty()) json["unsaved"] = why_unsaved;
+  return Answer(std::move(json), [](const Json& shown) {
+    const std::string text =
+        shown["changes"].empty() ? "nothing to change\n" : TextOfLines(shown["changes"]);
+    return HasValue(shown, "unsaved")
+               ? absl::StrCat(text, "unsaved: ", TextOf(shown, "unsaved"), "\n")
+               : text;
+  });
+}
+
+Answer SavedAnswer(const std::string& saved) {
+  return Answer({{"saved", ToJsonLines(saved)}}, [](const Json& json) {
+    return json["saved"].empty() ? "nothing to save\n"
+                                 : absl::StrCat("saved:\n", TextOfLines(json["saved"]));
   });
 }
 
@@ -66,16 +97,95 @@ std::string DiffText(const Json& diff) {
                          : absl::StrCat("a reload would:\n", TextOfLines(diff["reload"]),
                                         "because of:\n", TextOfLines(diff["lines"]));
   if (diff["not_saved"].empty()) return text;
-  return absl::StrCat(text, "not saved yet (`config save`):\n", TextOfLines(diff["not_saved"]));
+  return absl::StrCat(text, "not saved (`config save`):\n", TextOfLines(diff["not_saved"]));
+}
+
+std::string UnsavedPath(const std::string& statedir) { return statedir + "/unsaved"; }
+constexpr absl::string_view kWhy = "  # ";  // between a command and why it is not saved
+
+std::string FirstLine(absl::string_view text) {
+  return std::string(text.substr(0, text.find('\n')));
 }
 
 }  // namespace
 
+std::string ConfigCommands::Edit::ToString() const {
+  return absl::StrCat(table.kind, " ", verb, " ", table.name, assignments.empty() ? "" : " ",
+                      absl::StrJoin(assignments, " "));
+}
+
+absl::Status ConfigCommands::Edit::ApplyTo(ConfigText* text) const {
+  if (verb == "add") return text->Add(table, assignments);
+  return verb == "set" ? text->Set(table, assignments) : text->Remove(table);
+}
+
+ConfigCommands::ConfigCommands(ConfigText text, Source source)
+    : files_(std::move(text)), text_(files_), source_(std::move(source)) {
+  reader_lock_ = LockAsReader(source_.path);
+}
+
+std::vector<UnsavedCommand> ConfigCommands::unsaved() const {
+  std::vector<UnsavedCommand> all;
+  for (const Edit& edit : unsaved_) all.push_back({edit.ToString(), edit.why_unsaved});
+  return all;
+}
+
+void ConfigCommands::Collect(MetricSet* metrics) const {
+  metrics->Gauge("unsaved_changes",
+                 "changes by commands that the files do not have: the next start will not know of "
+                 "them",
+                 {}, static_cast<double>(unsaved_.size()));
+}
+
+void ConfigCommands::WarnOfUnsaved() const {
+  for (const Edit& edit : unsaved_)
+    LogWarning(absl::StrCat("unsaved, so the next start will not know of it: ", edit.ToString(),
+                            " (", InOneLine(edit.why_unsaved), ")"));
+}
+
+void ConfigCommands::WriteUnsaved() const {
+  const std::string path = UnsavedPath(source_.statedir);
+  if (unsaved_.empty()) {
+    ::unlink(path.c_str());
+    return;
+  }
+  std::string text;
+  for (const Edit& edit : unsaved_)
+    absl::StrAppend(&text, edit.ToString(), kWhy, InOneLine(edit.why_unsaved), "\n");
+  ReplaceFile(path, text, /*sync=*/false).IgnoreError();  // only for messages of the next run
+}
+
+std::vector<UnsavedCommand> ConfigCommands::TakeUnsavedOf(const std::string& statedir) {
+  constexpr size_t kMost = 1 << 20;
+  const std::string path = UnsavedPath(statedir);
+  const absl::StatusOr<std::string> text = ReadFile(path, kMost);
+  std::vector<UnsavedCommand> all;
+  if (!text.ok()) return all;
+  for (absl::string_view line : absl::StrSplit(*text, '\n', absl::SkipEmpty())) {
+    const size_t at = line.rfind(kWhy);
+    if (at == absl::string_view::npos) continue;
+    all.push_back({std::string(line.substr(0, at)), std::string(line.substr(at + kWhy.size()))});
+    LogWarning(absl::StrCat("the last run ended with `", absl::CHexEscape(all.back().command),
+                            "` unsaved (", absl::CHexEscape(all.back().why),
+                            "), so it is no longer in effect"));
+  }
+  ::unlink(path.c_str());
+  return all;
+}
+
+void ConfigCommands::TakeFiles(ConfigText files) {
+  files_ = std::move(files);
+  reader_lock_ = LockAsReader(source_.path);  // the file may have been replaced
+}
+
+absl::StatusOr<AgentConfig> ConfigCommands::Present() const {
+  return agent_ != nullptr ? agent_->config() : source_.parse(text_);
+}
+
 absl::StatusOr<std::string> ConfigCommands::Apply(ConfigText next) {
   const absl::StatusOr<AgentConfig> config = source_.parse(next);
   if (!config.ok()) return config.status();
-  const absl::StatusOr<AgentConfig> former =
-      agent_ != nullptr ? agent_->config() : source_.parse(text_);
+  const absl::StatusOr<AgentConfig> former = Present();
   if (!former.ok()) return former.status();
   const std::string changes = ConfigDiff::Between(*former, *config).text;
   if (absl::Status status = agent_ != nullptr ? agent_->Apply(*config) : absl::OkStatus();
@@ -86,45 +196,183 @@ absl::StatusOr<std::string> ConfigCommands::Apply(ConfigText next) {
   return changes;
 }
 
-absl::StatusOr<Answer> ConfigCommands::Reload() {
-  absl::StatusOr<ConfigText> files = source_.load();
-  absl::StatusOr<std::string> changes = files.ok() ? Apply(*std::move(files)) : files.status();
-  if (!changes.ok()) {
-    LogWarning(absl::StrCat("reload: nothing is changed: ", InOneLine(changes.status().message())));
-    return changes.status();
+// The files with each edit that still has an effect there. Requires that the files are right.
+ConfigText ConfigCommands::WithUnsaved(const ConfigText& files, std::vector<Edit>* kept,
+                                       std::vector<std::string>* dropped) const {
+  ConfigText text = files;
+  for (const Edit& edit : unsaved_) {
+    ConfigText next = text;
+    absl::Status status = edit.ApplyTo(&next);
+    if (status.ok()) status = source_.parse(next).status();
+    if (!status.ok()) {
+      dropped->push_back(
+          absl::StrCat(edit.ToString(), " (", FirstLine(WithoutPlaces(status).message()), ")"));
+    } else if (next.text() != text.text()) {  // else the files have it
+      kept->push_back(edit);
+      text = std::move(next);
+    }
   }
-  if (changes->empty()) LogInfo("reload: nothing to change");
-  return ChangesAnswer(*changes, "nothing to change\n");
+  return text;
 }
 
-absl::StatusOr<Answer> ConfigCommands::ApplyEdit(const Edit& edit) {
+absl::StatusOr<std::string> ConfigCommands::ReloadFiles(std::vector<std::string>* dropped) {
+  absl::StatusOr<ConfigText> files = source_.load();
+  absl::Status status = files.ok() ? source_.parse(*files).status() : files.status();
+  std::vector<Edit> kept;
+  const absl::StatusOr<std::string> changes = status.ok()
+                                                  ? Apply(WithUnsaved(*files, &kept, dropped))
+                                                  : absl::StatusOr<std::string>(status);
+  if (!changes.ok()) {
+    LogWarning(absl::StrCat("reload: nothing is changed: ", InOneLine(changes.status().message())));
+    return changes;
+  }
+  TakeFiles(*std::move(files));
+  unsaved_ = std::move(kept);
+  WriteUnsaved();
+  for (const std::string& one : *dropped)
+    LogWarning(absl::StrCat("reload: no longer in effect: ", one));
+  if (changes->empty()) LogInfo("reload: nothing to change");
+  return changes;
+}
+
+absl::StatusOr<Answer> ConfigCommands::Reload() {
+  std::vector<std::string> dropped;
+  const absl::StatusOr<std::string> changes = ReloadFiles(&dropped);
+  if (!changes.ok()) return changes.status();
+  return ChangesAnswer(*changes, dropped);
+}
+
+// Returns why it cannot be saved; empty if it is.
+std::string ConfigCommands::SaveEdits(const std::vector<Edit>& edits) {
+  ConfigText files = files_;
+  for (const Edit& edit : edits) {
+    const absl::Status status = edit.ApplyTo(&files);
+    if (absl::IsNotFound(status) && edit.verb == "del") continue;  // it never was in the files
+    if (!status.ok()) return absl::StrCat("in the files, ", status.message());
+  }
+  if (!files.IsChanged()) return "";
+  if (const absl::Status status = source_.parse(files).status(); !status.ok()) {
+    return absl::StrCat("without other unsaved changes it is wrong: ",
+                        FirstLine(WithoutPlaces(status).message()));
+  }
+  if (files.IsSharedChanged() && HasOtherReaders(reader_lock_)) {
+    return absl::StrCat("other programs read ", source_.path,
+                        ", too; `config save` changes it for all of them");
+  }
+  if (absl::Status status = files.Save(); !status.ok()) return std::string(status.message());
+  TakeFiles(std::move(files));
+  return "";
+}
+
+absl::StatusOr<Answer> ConfigCommands::Run(const std::string& kind, const std::string& verb,
+                                           std::vector<std::string> arguments) {
+  const auto flag = std::remove(arguments.begin(), arguments.end(), "--temporary");
+  const bool temporary = flag != arguments.end();
+  arguments.erase(flag, arguments.end());
+  if (arguments.empty()) return absl::InvalidArgumentError(absl::StrCat("which ", kind, "?"));
+  std::vector<Edit> edits;
+  if (verb == "del") {
+    for (const std::string& name : arguments) edits.push_back({{kind, name}, verb, {}, ""});
+  } else {
+    edits.push_back({{kind, arguments[0]}, verb, {arguments.begin() + 1, arguments.end()}, ""});
+  }
+  const absl::StatusOr<AgentConfig> present = Present();
+  if (!present.ok()) return present.status();
   ConfigText next = text_;
-  if (absl::Status status = edit(&next); !status.ok()) return status;
+  for (const Edit& edit : edits) {
+    absl::Status status =
+        verb == "del" && kind == "ves" ? CheckUnused(*present, edit.table.name) : absl::OkStatus();
+    if (status.ok()) status = edit.ApplyTo(&next);
+    if (!status.ok()) return status;
+  }
   const absl::StatusOr<std::string> changes = Apply(std::move(next));
   if (!changes.ok()) return WithoutPlaces(changes.status());
-  return ChangesAnswer(*changes, "nothing to change\n");
+  const std::string why_unsaved = temporary ? "temporary" : SaveEdits(edits);
+  for (Edit& edit : edits) {
+    if (verb == "del") {
+      const auto former =
+          std::remove_if(unsaved_.begin(), unsaved_.end(), [&edit](const Edit& other) {
+            return other.table.kind == edit.table.kind && other.table.name == edit.table.name;
+          });
+      unsaved_.erase(former, unsaved_.end());
+      ConfigText files = files_;
+      if (!edit.ApplyTo(&files).ok()) continue;  // it never was in the files
+    }
+    edit.why_unsaved = why_unsaved;
+    if (!why_unsaved.empty()) unsaved_.push_back(std::move(edit));
+  }
+  WriteUnsaved();
+  return EditAnswer(*changes, why_unsaved);
 }
 
 absl::StatusOr<Answer> ConfigCommands::Diff() const {
   const absl::StatusOr<ConfigText> files = source_.load();
   if (!files.ok()) return files.status();
-  const absl::StatusOr<AgentConfig> config = source_.parse(*files);
+  if (absl::Status status = source_.parse(*files).status(); !status.ok()) return status;
+  std::vector<Edit> kept;
+  std::vector<std::string> dropped;
+  const absl::StatusOr<AgentConfig> config = source_.parse(WithUnsaved(*files, &kept, &dropped));
   if (!config.ok()) return config.status();
-  const std::string changes = ConfigDiff::Between(agent_->config(), *config).text;
+  const absl::StatusOr<AgentConfig> present = Present();
+  if (!present.ok()) return present.status();
+  const std::string changes = ConfigDiff::Between(*present, *config).text;
   return Answer({{"reload", ToJsonLines(changes)},
-                 {"lines", ToJsonLines(changes.empty() ? "" : files->ChangesFrom(text_))},
-                 {"not_saved", ToJsonLines(text_.IsChanged() ? text_.Changes() : "")}},
+                 {"lines", ToJsonLines(changes.empty() ? "" : files->ChangesFrom(files_))},
+                 {"not_saved", ToJsonLines(text_.ChangesFrom(files_))}},
                 DiffText);
 }
 
-absl::StatusOr<Answer> ConfigCommands::Save() {
-  const std::string changes = text_.IsChanged() ? text_.Changes() : "";
-  if (absl::Status status = changes.empty() ? absl::OkStatus() : text_.Save(); !status.ok())
-    return status;
-  return Answer({{"saved", ToJsonLines(changes)}}, [](const Json& json) {
-    return json["saved"].empty() ? "nothing to save\n"
-                                 : absl::StrCat("saved:\n", TextOfLines(json["saved"]));
-  });
+absl::StatusOr<Answer> ConfigCommands::Save(const std::vector<std::string>& arguments) {
+  if (!arguments.empty()) {
+    if (arguments[0] == "--ours") return SaveOurs();
+    if (arguments[0] == "--theirs") return TakeTheirs();
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", arguments[0], "\" is neither --ours nor --theirs"));
+  }
+  if (unsaved_.empty()) return SavedAnswer("");
+  const absl::StatusOr<ConfigText> files = source_.load();
+  if (!files.ok()) return files.status();
+  if (const std::string theirs = files->ChangesFrom(files_); !theirs.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the files were changed by somebody since they were read:\n", theirs,
+        "and these commands are not saved:\n", text_.ChangesFrom(files_),
+        "`config save --ours` applies and saves both, the commands after the files' changes; "
+        "`config save --theirs` applies the files, and undoes the commands"));
+  }
+  return SaveOurs();
+}
+
+absl::StatusOr<Answer> ConfigCommands::SaveOurs() {
+  absl::StatusOr<ConfigText> files = source_.load();
+  if (!files.ok()) return files.status();
+  ConfigText next = *files;
+  for (const Edit& edit : unsaved_) {
+    if (absl::Status status = edit.ApplyTo(&next); !status.ok()) {
+      return absl::Status(
+          status.code(),
+          absl::StrCat("save `", edit.ToString(), "`: ", status.message(), "; nothing is saved"));
+    }
+  }
+  const std::string saved = next.Changes();
+  if (const absl::StatusOr<std::string> changes = Apply(next); !changes.ok())
+    return changes.status();
+  if (absl::Status status = next.Save(); !status.ok()) return status;
+  TakeFiles(std::move(next));
+  unsaved_.clear();
+  WriteUnsaved();
+  return SavedAnswer(saved);
+}
+
+absl::StatusOr<Answer> ConfigCommands::TakeTheirs() {
+  std::vector<Edit> edits = std::exchange(unsaved_, {});
+  std::vector<std::string> dropped;
+  const absl::StatusOr<std::string> changes = ReloadFiles(&dropped);
+  if (!changes.ok()) {
+    unsaved_ = std::move(edits);
+    return changes.status();
+  }
+  for (const Edit& edit : edits) dropped.push_back(edit.ToString());
+  return ChangesAnswer(*changes, dropped);
 }
 
 absl::StatusOr<Answer> ConfigCommands::Keys(const std::string& name) const {
@@ -152,8 +400,11 @@ void ConfigCommands::Register(Agent* agent, CommandRegistry* registry) {
   registry->Register({
       {"config/diff", "", "what a reload would change, and what is not saved yet", kReadOnly,
        "config_diff", [this](const Arguments&) { return Diff(); }},
-      {"config/save", "", "write the changes of commands into the files", kReadWrite, "saved",
-       [this](const Arguments&) { return Save(); }},
+      {"config/save", "[--ours | --theirs]",
+       "write unsaved changes into the files; --ours: also if somebody changed them, --theirs: "
+       "undo "
+       "what is not saved",
+       kReadWrite, "saved", [this](const Arguments& arguments) { return Save(arguments); }},
       {"config/show", "", "the present configuration, also what is not saved yet", kReadOnly,
        "config",
        [this](const Arguments&) {
@@ -167,35 +418,22 @@ void ConfigCommands::Register(Agent* agent, CommandRegistry* registry) {
 }
 
 void ConfigCommands::RegisterEdits(const std::string& kind, CommandRegistry* registry) {
-  using Arguments = CommandRegistry::Arguments;
   using enum CommandRegistry::Access;
+  const auto handler = [this, kind](const char* verb) {
+    return [this, kind, verb](const CommandRegistry::Arguments& arguments) {
+      return Run(kind, verb, arguments);
+    };
+  };
   registry->Register({
-      {kind + "/add", "NAME [KEY=VALUE...]", absl::StrCat("add a ", kind, " to the configuration"),
-       kReadWrite, "changes",
-       [this, kind](const Arguments& arguments) {
-         return ApplyEdit([&](ConfigText* text) {
-           return text->Add({kind, arguments[0]}, absl::MakeConstSpan(arguments).subspan(1));
-         });
-       }},
+      {kind + "/add", "NAME [KEY=VALUE...]",
+       absl::StrCat("add a ", kind, ", and save it; --temporary: not into the files"), kReadWrite,
+       "edited", handler("add")},
       {kind + "/set", "NAME KEY=VALUE...",
-       absl::StrCat("change keys of a ", kind, "; KEY= removes one"), kReadWrite, "changes",
-       [this, kind](const Arguments& arguments) {
-         return ApplyEdit([&](ConfigText* text) {
-           return text->Set({kind, arguments[0]}, absl::MakeConstSpan(arguments).subspan(1));
-         });
-       }},
-      {kind + "/del", "NAME...", absl::StrCat("remove a ", kind, ", or several"), kReadWrite,
-       "changes",
-       [this, kind](const Arguments& arguments) {
-         return ApplyEdit([&](ConfigText* text) {
-           absl::Status status;
-           for (const std::string& name : arguments) {
-             if (status.ok() && kind == "ves") status = CheckUnused(agent_->config(), name);
-             if (status.ok()) status = text->Remove({kind, name});
-           }
-           return status;
-         });
-       }},
+       absl::StrCat("change keys of a ", kind, ", and save it; KEY= removes one; --temporary"),
+       kReadWrite, "edited", handler("set")},
+      {kind + "/del", "NAME...",
+       absl::StrCat("remove a ", kind, ", or several, and save it; --temporary"), kReadWrite,
+       "edited", handler("del")},
   });
 }
 

@@ -1,7 +1,8 @@
 // ConfigCommands: an operator's changes of the configuration while the program runs: `ves`,
 // `vport`, `gateway` and `uplink` `add|set|del`, `reload` (also SIGHUP), and `config
-// diff|save|show`. Each change is checked as a whole file would be; then all of it is applied, or
-// nothing.
+// diff|save|show`. Each change is checked as a whole file would be, then applied as a whole or not
+// at all, then saved. A change that cannot be saved, or shall not (--temporary), stays in effect:
+// the answer says so, and a reload applies it to the new files again.
 //
 // Control thread.
 #ifndef EOIB_CONTROL_OPERATOR_CONFIG_COMMANDS_H_
@@ -17,7 +18,10 @@
 #include "control/agent.h"
 #include "control/config/config.h"
 #include "control/config/config_text.h"
+#include "control/operator/agent_commands.h"
 #include "vswitch/base/daemon/command_registry.h"
+#include "vswitch/base/daemon/metric_set.h"
+#include "vswitch/base/unique_fd.h"
 
 namespace eoib {
 
@@ -28,37 +32,66 @@ class ConfigCommands {
     std::vector<std::string> keys;
   };
   struct Source {
+    std::string path;                                  // of the main file
     std::function<absl::StatusOr<ConfigText>()> load;  // the files, as they are now
     std::function<absl::StatusOr<AgentConfig>(const ConfigText&)> parse;
     std::vector<Kind> kinds;  // of tables that have commands
+    std::string statedir;     // keeps what is not saved, for TakeUnsavedOf
   };
 
   // `text` is what the agent runs with, or will start with.
-  ConfigCommands(ConfigText text, Source source)
-      : text_(std::move(text)), source_(std::move(source)) {}
+  ConfigCommands(ConfigText text, Source source);
   ConfigCommands(const ConfigCommands&) = delete;
   ConfigCommands& operator=(const ConfigCommands&) = delete;
 
+  // What the last run with that state directory did not save. Logs it, and forgets it.
+  static std::vector<UnsavedCommand> TakeUnsavedOf(const std::string& statedir);
+
   const ConfigText& text() const { return text_; }
-  // Applies the files; while there is no agent, it only takes them over into text(). Returns what
-  // changed, for the operator. Changes that were not saved are lost.
+  std::vector<UnsavedCommand> unsaved() const;
+  void Collect(MetricSet* metrics) const;
+  void WarnOfUnsaved() const;  // in the log, before the program ends
+  // Applies the files, and what is not saved on top of them; while there is no agent, it only takes
+  // them over into text(). Returns what changed, for the operator.
   absl::StatusOr<Answer> Reload();
   // The command reload. The registry must not run the commands after the object is gone.
   void RegisterReload(CommandRegistry* registry);
-  // The other commands. `agent` runs with text(), and outlives the object.
+  // The other commands. `agent` runs with text(), and outlives the object; null in tests.
   void Register(Agent* agent, CommandRegistry* registry);
 
  private:
-  using Edit = std::function<absl::Status(ConfigText*)>;
+  // A command on one table.
+  struct Edit {
+    ConfigText::Table table;
+    std::string verb;                      // "add", "set", "del"
+    std::vector<std::string> assignments;  // not of "del"
+    std::string why_unsaved;
+
+    std::string ToString() const;
+    absl::Status ApplyTo(ConfigText* text) const;
+  };
 
   void RegisterEdits(const std::string& kind, CommandRegistry* registry);
+  absl::StatusOr<AgentConfig> Present() const;
   absl::StatusOr<std::string> Apply(ConfigText next);
-  absl::StatusOr<Answer> ApplyEdit(const Edit& edit);
+  absl::StatusOr<std::string> ReloadFiles(std::vector<std::string>* dropped);
+  absl::StatusOr<Answer> Run(const std::string& kind, const std::string& verb,
+                             std::vector<std::string> arguments);
+  std::string SaveEdits(const std::vector<Edit>& edits);
+  ConfigText WithUnsaved(const ConfigText& files, std::vector<Edit>* kept,
+                         std::vector<std::string>* dropped) const;
+  void TakeFiles(ConfigText files);
+  void WriteUnsaved() const;
   absl::StatusOr<Answer> Diff() const;
   absl::StatusOr<Answer> Keys(const std::string& kind) const;
-  absl::StatusOr<Answer> Save();
+  absl::StatusOr<Answer> Save(const std::vector<std::string>& arguments);
+  absl::StatusOr<Answer> SaveOurs();
+  absl::StatusOr<Answer> TakeTheirs();
 
-  ConfigText text_;
+  ConfigText files_;           // as they were read or written last
+  std::vector<Edit> unsaved_;  // in the order in which they were made
+  ConfigText text_;            // files_ with the edits of unsaved_
+  UniqueFd reader_lock_;       // of the main file
   const Source source_;
   Agent* agent_ = nullptr;  // null: it waits for its HCA
 };

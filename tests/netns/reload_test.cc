@@ -1,6 +1,7 @@
 // Changes of the configuration while agents run.
 #include <signal.h>
 
+#include <filesystem>
 #include <iostream>
 
 #include "absl/strings/match.h"
@@ -126,7 +127,7 @@ TEST_F(ReloadTest, ReloadThatCannotMakeAnInterfaceChangesNothing) {
               AllOf(HasSubstr("access VLAN 0"), Not(HasSubstr("vPort v2"))));
 }
 
-TEST_F(ReloadTest, DropInsCountAndSaveWritesTheRightFile) {
+TEST_F(ReloadTest, DropInsCountAndChangesAreSavedIntoTheRightFile) {
   AddAgent("h1", Spec({{"v1"}}));
   const std::string drop_ins = agent(1).directory() + "/eoibd.d";
   host(1)->MustRun({"mkdir", drop_ins});
@@ -134,18 +135,33 @@ TEST_F(ReloadTest, DropInsCountAndSaveWritesTheRightFile) {
   agent(1).MustCtl({"reload"});
   EXPECT_TRUE(Has(1, "t1"));
   agent(1).MustCtl({"vport", "set", "t1", "access_vlan=9"});
-  agent(1).MustCtl({"vport", "add", "v2", "ves=red"});
-  EXPECT_THAT(agent(1).MustCtl({"config", "diff"}),
-              AllOf(HasSubstr("not saved yet"), HasSubstr("+access_vlan = 9")));
-  EXPECT_THAT(agent(1).MustCtl({"config", "save"}), HasSubstr("saved"));
+  EXPECT_EQ(agent(1).MustCtl({"vport", "add", "v2", "ves=red"}), "add vPort v2\n");
   EXPECT_THAT(host(1)->MustRun({"cat", drop_ins + "/tenant.toml"}),
               HasSubstr("ves = \"red\"\naccess_vlan = 9\n"));
-  EXPECT_THAT(host(1)->MustRun({"cat", agent(1).directory() + "/eoibd.toml"}),
-              HasSubstr("name = \"v2\""));
+  EXPECT_THAT(host(1)->MustRun({"cat", drop_ins + "/live.toml"}), HasSubstr("name = \"v2\""));
   EXPECT_THAT(agent(1).MustCtl({"reload"}), HasSubstr("nothing to change"));
+  EXPECT_THAT(agent(1).MustCtl({"show"}), Not(HasSubstr("unsaved")));
   ASSERT_EQ(agent(1).Stop(), 0);
   agent(1).Start();
   EXPECT_THAT(agent(1).MustCtl({"show"}), AllOf(HasSubstr("vPort t1"), HasSubstr("vPort v2")));
+}
+
+TEST_F(ReloadTest, WhatCannotBeSavedIsInEffectAndSaysSo) {
+  AddAgent("h1", Spec({{"v1"}}));
+  WriteFile(agent(1).directory() + "/eoibd.d", "in the way of the directory\n");
+  EXPECT_THAT(agent(1).MustCtl({"vport", "add", "v2", "ves=red"}),
+              AllOf(StartsWith("add vPort v2\nunsaved: save "), HasSubstr("Not a directory")));
+  EXPECT_THAT(agent(1).MustCtl({"vport", "set", "v1", "mtu=1400", "--temporary"}),
+              HasSubstr("unsaved: temporary\n"));
+  EXPECT_THAT(agent(1).MustCtl({"show"}),
+              AllOf(HasSubstr("unsaved: vport add v2 ves=red (save "),
+                    HasSubstr("unsaved: vport set v1 mtu=1400 (temporary)\n")));
+  EXPECT_EQ(agent(1).MustCtl({"reload"}), "nothing to change\n") << "both stay in effect";
+  EXPECT_TRUE(Has(1, "v2"));
+  std::filesystem::remove(agent(1).directory() + "/eoibd.d");
+  EXPECT_THAT(agent(1).MustCtl({"config", "save"}),
+              AllOf(HasSubstr("live.toml\n"), HasSubstr("+mtu = 1400\n")));
+  EXPECT_THAT(agent(1).MustCtl({"show"}), Not(HasSubstr("unsaved")));
 }
 
 TEST_F(ReloadTest, CommandsRefuseMistakesAndChangeNothing) {

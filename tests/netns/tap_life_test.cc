@@ -2,6 +2,8 @@
 // deletion.
 #include <signal.h>
 
+#include <filesystem>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -54,13 +56,22 @@ TEST_F(TapLifeTest, TapOfAVPortThatLeftMeanwhileIsReported) {
   AgentSpec spec;
   spec.vports = {{"v1"}, {"v2"}};
   AddAgent("h1", spec);
-  agent(1).MustCtl({"vport", "add", "v3", "ves=red"});  // is not saved
+  agent(1).MustCtl({"vport", "add", "v3", "ves=red"});
+  agent(1).MustCtl({"vport", "add", "v4", "ves=red", "--temporary"});
   ASSERT_EQ(agent(1).Stop(), 0) << agent(1).Log();
+  EXPECT_THAT(agent(1).Log(), HasSubstr("unsaved, so the next start will not know of it: vport "
+                                        "add v4 ves=red (temporary)"));
+  std::filesystem::remove(agent(1).directory() + "/eoibd.d/live.toml");
   agent(1).Start();
   EXPECT_THAT(
       agent(1).Log(),
       HasSubstr("interface v3 is left from vPort v3, which was removed while no agent ran"));
+  EXPECT_THAT(agent(1).Log(), HasSubstr("interface v4 is left from vPort v4, which was added "
+                                        "without being saved; `eoibctl vport add v4 ves=red` adds "
+                                        "it again, `ip link del v4` removes it"));
   EXPECT_THAT(agent(1).Log(), testing::Not(HasSubstr("interface v2 is left")));
+  agent(1).MustCtl({"vport", "add", "v4", "ves=red"});
+  EXPECT_THAT(agent(1).MustCtl({"show"}), HasSubstr("vPort v4"));
   host(1)->MustIp("link del v3");
 }
 

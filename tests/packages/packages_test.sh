@@ -211,9 +211,11 @@ test_reload() {
   if on systemctl reload eoibd 2>/dev/null; then fail "a reload of a broken configuration succeeded"; fi
   wait_for_status eoibd "*; vPorts: 2"
   on sed -i '/nonsense/d' /etc/eoib/eoibd.toml
-  expect "save" eoibctl vport del web1
-  expect "save" eoibctl config save
-  if on grep -q web1 /etc/eoib/eoibd.toml; then fail "config save in the unit's sandbox"; fi
+  expect "a change" eoibctl vport del web1
+  expect "a change" eoibctl vport add web2 ves=blue
+  expect "it is saved" grep -q web2 /etc/eoib/eoibd.d/live.toml
+  expect "a change" eoibctl vport del web2
+  if on grep -q web1 /etc/eoib/eoibd.toml; then fail "a change is saved in the unit's sandbox"; fi
   expect "a capture" eoibctl capture start /var/tmp/x.erf
   expect "a capture" eoibctl capture stop
   expect "a capture" test -s /var/tmp/x.erf
@@ -278,6 +280,13 @@ test_upgrade() {
   local pid ipoib index vswitchd
   vswitchd=$(vswitchd_pid)
   pid=$(property eoibd MainPID) ipoib=$(property eoib-ipoib@ib0 MainPID) index=$(interface_index)
+  on sh -c 'echo nonsense >>/etc/eoib/eoibd.toml'
+  expect "upgrade with a mistake in the configuration" sh -c 'dpkg -i /packages/upgrade/*.deb'
+  grep -q "^eoibd.service keeps running the former version" "$work/output" || fail "the upgrade says: $(cat "$work/output")"
+  grep -q "eoibd.toml:[0-9]*: this is not TOML" "$work/output" || fail "the upgrade names no mistake: $(cat "$work/output")"
+  [ "$(property eoibd MainPID)" = "$pid" ] || fail "the upgrade ended an agent that cannot start again"
+  wait_for_status eoibd "forwarding on *joined: 1 of 1*"
+  on sed -i '/nonsense/d' /etc/eoib/eoibd.toml
   expect "upgrade" sh -c 'dpkg -i /packages/upgrade/*.deb'
   [ "$(on dpkg-query -W -f '${Version}' eoib-agent)" = 9.0.0-1 ] || fail "the version after the upgrade"
   wait_for_restart eoibd "$pid"

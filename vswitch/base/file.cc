@@ -123,11 +123,17 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, size_t most) {
   return text;
 }
 
+constexpr absl::string_view kSuffix = ".toml";
+
+std::string DropInDirectoryOf(const std::string& path) {
+  if (!absl::EndsWith(path, kSuffix)) return "";
+  return absl::StrCat(path.substr(0, path.size() - kSuffix.size()), ".d");
+}
+
 absl::StatusOr<std::vector<std::string>> DropInsOf(const std::string& path) {
-  constexpr absl::string_view kSuffix = ".toml";
   std::vector<std::string> paths;
-  if (!absl::EndsWith(path, kSuffix)) return paths;
-  const std::string directory = absl::StrCat(path.substr(0, path.size() - kSuffix.size()), ".d");
+  const std::string directory = DropInDirectoryOf(path);
+  if (directory.empty()) return paths;
   const std::unique_ptr<DIR, int (*)(DIR*)> opened(opendir(directory.c_str()), closedir);
   if (opened == nullptr) {
     if (errno == ENOENT || errno == ENOTDIR) return paths;
@@ -156,6 +162,23 @@ absl::Status ReplaceFile(const std::string& name, absl::string_view text, bool s
   if (status.ok()) status = absl::ErrnoToStatus(errno, absl::StrCat("replace ", path));
   ::unlink(temporary.c_str());
   return status;
+}
+
+UniqueFd LockAsReader(const std::string& path) {
+  UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.valid() && ::flock(file.get(), LOCK_SH | LOCK_NB) != 0) file.reset();
+  return file;
+}
+
+bool HasOtherReaders(const UniqueFd& lock) {
+  if (!lock.valid()) return false;
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    // The attempt may have given up the lock that it had.
+    ::flock(lock.get(), LOCK_SH | LOCK_NB);
+    return true;
+  }
+  ::flock(lock.get(), LOCK_SH | LOCK_NB);
+  return false;
 }
 
 absl::StatusOr<UniqueFd> LockStateDirectory(const std::string& path) {

@@ -20,8 +20,11 @@ namespace eoib {
 // another kind of file, longer than `most` bytes, or UTF-16. The message is the reason alone.
 absl::StatusOr<std::string> ReadFile(const std::string& path, size_t most);
 
-// The drop-ins of a configuration file NAME.toml: the paths of the files NAME.d/*.toml beside it,
-// in the order of their names. None if there is no such directory.
+// The directory of the drop-ins of a configuration file NAME.toml: NAME.d beside it. Empty if the
+// file has another ending: it has no drop-ins.
+std::string DropInDirectoryOf(const std::string& path);
+// The paths of the drop-ins NAME.d/*.toml, in the order of their names. None if there is no such
+// directory.
 absl::StatusOr<std::vector<std::string>> DropInsOf(const std::string& path);
 
 // Replaces the file so that a crash leaves either the old or the new content: writes `text` beside
@@ -34,6 +37,12 @@ absl::StatusOr<std::vector<std::string>> DropInsOf(const std::string& path);
 // with all of `text`, and the error names it; every other failure leaves the old content and no
 // PATH.new.
 absl::Status ReplaceFile(const std::string& path, absl::string_view text, bool sync = true);
+
+// A lock by which the programs that read a file know of each other. Without a lock if that fails.
+// Lock it again after the file was replaced.
+UniqueFd LockAsReader(const std::string& path);
+// Whether another program has such a lock, on a file that was not replaced since.
+bool HasOtherReaders(const UniqueFd& lock);
 
 // Locks a state directory, until the descriptor is closed. kAlreadyExists if another program has
 // locked it.
