@@ -82,6 +82,9 @@ class Agent final {
   // workers stays.
   absl::Status Apply(const AgentConfig& wanted);
   const AgentConfig& config() const { return config_; }
+  // The vPort goes on, with its interface, under a new name, which no vPort has.
+  // kFailedPrecondition if its interface cannot be renamed.
+  absl::Status RenameVPort(const std::string& before, const std::string& after);
 
   // For the service manager's status line: "VESes joined: 1 of 2; vPorts: 14".
   std::string StatusLine() const;

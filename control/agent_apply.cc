@@ -38,6 +38,18 @@ Ves* Agent::FindVPort(const std::string& name, const VPort** vport) const {
   return nullptr;
 }
 
+absl::Status Agent::RenameVPort(const std::string& before, const std::string& after) {
+  const VPort* vport = nullptr;
+  Ves* const ves = FindVPort(before, &vport);
+  if (absl::Status status = vport->interface->Rename(after); !status.ok()) return status;
+  state_->Rename(before, after);
+  ves->RenameVPort(before, after);
+  for (VPortConfig& config : config_.vports) {
+    if (config.name == before) config.name = after;
+  }
+  return absl::OkStatus();
+}
+
 // A queue of a VES cannot be given up, and a port that is open may be one for a single worker. So
 // the number of workers stays.
 absl::Status Agent::Apply(const AgentConfig& wanted) {

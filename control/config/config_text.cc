@@ -252,7 +252,8 @@ absl::Status ConfigText::Add(const Table& table, absl::Span<const std::string> a
   return absl::OkStatus();
 }
 
-absl::Status ConfigText::Set(const Table& table, absl::Span<const std::string> assignments) {
+absl::Status ConfigText::Set(const Table& wanted, absl::Span<const std::string> assignments) {
+  Table table = wanted;
   for (const std::string& assignment : assignments) {
     const auto parsed = ParseAssignment(assignment);
     if (!parsed.ok()) return parsed.status();
@@ -269,6 +270,8 @@ absl::Status ConfigText::Set(const Table& table, absl::Span<const std::string> a
     lines.erase(lines.begin() + at.first, lines.begin() + at.second);
     if (!parsed->second.empty()) lines.insert(lines.begin() + at.first, parsed->second);
     place->file->text = Joined(lines);
+    if (parsed->first == "name" && !parsed->second.empty())
+      table.name = toml::parse(parsed->second)["name"].value_or(std::string());
   }
   return absl::OkStatus();
 }

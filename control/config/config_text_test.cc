@@ -164,6 +164,12 @@ TEST_F(ConfigTextTest, AnAddedAndRemovedTableLeavesNothing) {
   EXPECT_FALSE(text.IsChanged()) << text.Changes();
 }
 
+TEST_F(ConfigTextTest, ANewNameHoldsForTheAssignmentsBehindIt) {
+  ConfigText text = ConfigText::Of(kText, "test");
+  ASSERT_TRUE(text.Set({"vport", "mail0"}, {"name=mail1", "mtu=1400"}).ok());
+  EXPECT_THAT(text.text(), HasSubstr("name = \"mail1\"\nves = \"blue\"\nmtu = 1400\n"));
+}
+
 TEST_F(ConfigTextTest, AddedTablesGoToTheLiveFileOfTheProgram) {
   Write(path_, kText);
   AddDropIn("live.toml", "[[vport]]\nname = \"of_another\"\nves = \"blue\"\n");

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -112,6 +113,17 @@ std::string FirstLine(absl::string_view text) {
 std::string ConfigCommands::Edit::ToString() const {
   return absl::StrCat(table.kind, " ", verb, " ", table.name, assignments.empty() ? "" : " ",
                       absl::StrJoin(assignments, " "));
+}
+
+std::string ConfigCommands::Edit::NewName() const {
+  std::string name;
+  for (absl::string_view assignment : assignments) {
+    if (!absl::ConsumePrefix(&assignment, "name=")) continue;
+    const bool quoted = assignment.size() >= 2 && assignment.front() == assignment.back() &&
+                        (assignment.front() == '"' || assignment.front() == '\'');
+    name = std::string(quoted ? assignment.substr(1, assignment.size() - 2) : assignment);
+  }
+  return verb == "set" ? name : "";
 }
 
 absl::Status ConfigCommands::Edit::ApplyTo(ConfigText* text) const {
@@ -242,12 +254,20 @@ absl::StatusOr<Answer> ConfigCommands::Reload() {
   return ChangesAnswer(*changes, dropped);
 }
 
+// Whether the files know the table by another name, since its renaming is not saved.
+bool ConfigCommands::IsNewName(const ConfigText::Table& table) const {
+  return std::any_of(unsaved_.begin(), unsaved_.end(), [&table](const Edit& edit) {
+    return edit.table.kind == table.kind && edit.NewName() == table.name;
+  });
+}
+
 // Returns why it cannot be saved; empty if it is.
 std::string ConfigCommands::SaveEdits(const std::vector<Edit>& edits) {
   ConfigText files = files_;
   for (const Edit& edit : edits) {
     const absl::Status status = edit.ApplyTo(&files);
-    if (absl::IsNotFound(status) && edit.verb == "del") continue;  // it never was in the files
+    if (absl::IsNotFound(status) && edit.verb == "del" && !IsNewName(edit.table))
+      continue;  // it never was in the files
     if (!status.ok()) return absl::StrCat("in the files, ", status.message());
   }
   if (!files.IsChanged()) return "";
@@ -264,6 +284,43 @@ std::string ConfigCommands::SaveEdits(const std::vector<Edit>& edits) {
   return "";
 }
 
+// A name is a key like others, but its change is that of the thing that it names.
+absl::Status ConfigCommands::CompleteRename(const AgentConfig& present, std::vector<Edit>* edits) {
+  const Edit edit = edits->front();
+  const std::string name = edit.NewName();
+  if (name.empty() || name == edit.table.name || edit.table.kind == "vport")
+    return absl::OkStatus();
+  if (edit.table.kind != "ves") {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "a running ", edit.table.kind, " keeps its name; `", edit.table.kind, " add ", name,
+        " ...` and `", edit.table.kind, " del ", edit.table.name, "` replace it"));
+  }
+  for (const VPortConfig& vport : present.vports) {
+    if (vport.ves != edit.table.name) continue;
+    const std::string kind = absl::AsciiStrToLower(vport.kind->noun);
+    edits->push_back({{kind, vport.name}, "set", {absl::StrCat("ves=\"", name, "\"")}, ""});
+  }
+  return absl::OkStatus();
+}
+
+// Renames a vPort's interface first, since the rest of the change knows it by its new name.
+absl::StatusOr<std::string> ConfigCommands::ApplyEdit(const Edit& edit, ConfigText next) {
+  const std::string &before = edit.table.name, after = edit.NewName();
+  if (edit.table.kind != "vport" || after.empty() || after == before || agent_ == nullptr)
+    return Apply(std::move(next));
+  if (absl::Status status = source_.parse(next).status(); !status.ok()) return status;
+  if (absl::Status status = agent_->RenameVPort(before, after); !status.ok()) return status;
+  const std::string renamed = absl::StrCat("rename vPort ", before, " to ", after, "\n");
+  absl::StatusOr<std::string> changes = Apply(std::move(next));
+  if (!changes.ok()) {
+    if (absl::Status status = agent_->RenameVPort(after, before); !status.ok())
+      LogWarning(status.message());
+    return changes;
+  }
+  LogInfo(InOneLine(renamed));
+  return absl::StrCat(renamed, *changes);
+}
+
 absl::StatusOr<Answer> ConfigCommands::Run(const std::string& kind, const std::string& verb,
                                            std::vector<std::string> arguments) {
   const auto flag = std::remove(arguments.begin(), arguments.end(), "--temporary");
@@ -278,6 +335,7 @@ absl::StatusOr<Answer> ConfigCommands::Run(const std::string& kind, const std::s
   }
   const absl::StatusOr<AgentConfig> present = Present();
   if (!present.ok()) return present.status();
+  if (absl::Status status = CompleteRename(*present, &edits); !status.ok()) return status;
   ConfigText next = text_;
   for (const Edit& edit : edits) {
     absl::Status status =
@@ -285,11 +343,12 @@ absl::StatusOr<Answer> ConfigCommands::Run(const std::string& kind, const std::s
     if (status.ok()) status = edit.ApplyTo(&next);
     if (!status.ok()) return status;
   }
-  const absl::StatusOr<std::string> changes = Apply(std::move(next));
+  const absl::StatusOr<std::string> changes = ApplyEdit(edits[0], std::move(next));
   if (!changes.ok()) return WithoutPlaces(changes.status());
   const std::string why_unsaved = temporary ? "temporary" : SaveEdits(edits);
   for (Edit& edit : edits) {
-    if (verb == "del") {
+    const bool is_new_name = IsNewName(edit.table);
+    if (verb == "del" && !is_new_name) {
       const auto former =
           std::remove_if(unsaved_.begin(), unsaved_.end(), [&edit](const Edit& other) {
             return other.table.kind == edit.table.kind && other.table.name == edit.table.name;

@@ -68,6 +68,7 @@ class ConfigCommands {
     std::string why_unsaved;
 
     std::string ToString() const;
+    std::string NewName() const;  // that "set" gives the table; empty: none
     absl::Status ApplyTo(ConfigText* text) const;
   };
 
@@ -77,6 +78,9 @@ class ConfigCommands {
   absl::StatusOr<std::string> ReloadFiles(std::vector<std::string>* dropped);
   absl::StatusOr<Answer> Run(const std::string& kind, const std::string& verb,
                              std::vector<std::string> arguments);
+  static absl::Status CompleteRename(const AgentConfig& present, std::vector<Edit>* edits);
+  absl::StatusOr<std::string> ApplyEdit(const Edit& edit, ConfigText next);
+  bool IsNewName(const ConfigText::Table& table) const;
   std::string SaveEdits(const std::vector<Edit>& edits);
   ConfigText WithUnsaved(const ConfigText& files, std::vector<Edit>* kept,
                          std::vector<std::string>* dropped) const;

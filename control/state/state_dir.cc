@@ -167,4 +167,15 @@ absl::StatusOr<MacAddr> StateDir::MacFor(const std::string& vport_name) {
   return *mac;
 }
 
+void StateDir::Rename(const std::string& before, const std::string& after) {
+  auto kept = macs_.extract(before);
+  if (kept.empty()) return;
+  const MacAddr mac = kept.mapped();
+  macs_[after] = mac;
+  if (absl::Status status = Save(); !status.ok()) {
+    LogWarning(absl::StrCat("keep the MAC address ", mac.ToString(), " of vPort ", after,
+                            " under its new name: ", status.message()));
+  }
+}
+
 }  // namespace eoib

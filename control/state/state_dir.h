@@ -48,6 +48,8 @@ class StateDir {
   // can be written. A warning says so if it takes the place of one that another machine has. Fails
   // only if `random` repeats itself.
   absl::StatusOr<MacAddr> MacFor(const std::string& vport_name);
+  // The vPort keeps its MAC, if it has one here, under another name.
+  void Rename(const std::string& before, const std::string& after);
 
  private:
   StateDir(std::string path, UniqueFd lock, RandomSource random, std::string machine_id)

@@ -494,6 +494,12 @@ void Ves::ChangeVPort(const VPortConfig& config) {
   at->interface->Adjust(config);
 }
 
+void Ves::RenameVPort(const std::string& before, const std::string& after) {
+  VPort* const at = vports_.Find(before);
+  at->config.name = after;
+  protocol_->RenameVPort(*at);
+}
+
 void Ves::FollowVPorts() {
   if (!running_ || is_used_ != vports_.empty()) return;
   is_used_ = !vports_.empty();

@@ -85,6 +85,7 @@ class Ves final : public FabricPortClient {
   // Takes over the keys of `config` that change in place (ConfigDiff), while the worker does not
   // run. SetUpVPorts follows.
   void ChangeVPort(const VPortConfig& config);
+  void RenameVPort(const std::string& before, const std::string& after);
   // Joins the group if there is a vPort, and leaves it if there is none. Call it once after several
   // changes, so that a vPort that is replaced leaves no gap.
   void FollowVPorts();

@@ -78,6 +78,8 @@ void VesProtocol::AddVPort(const VPort& vport, VPortId id) {
   local_.AddVPort(id, announced.id, vport.config.sticky, ConfiguredMacs(vport));
 }
 
+void VesProtocol::RenameVPort(const VPort& vport) { engine_.SetVPort(ToAnnounced(vport)); }
+
 void VesProtocol::RemoveVPort(const VPort& vport, VPortId id) {
   local_.RemoveVPort(id);
   restored_.RemoveVPort(id);

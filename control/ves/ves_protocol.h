@@ -93,6 +93,7 @@ class VesProtocol final : private ProtocolEvents {
   // A vPort of ours; the directory knows it as `id`.
   void AddVPort(const VPort& vport, VPortId id);
   void RemoveVPort(const VPort& vport, VPortId id);
+  void RenameVPort(const VPort& vport);  // which has its new name
   // The queue pairs at which we receive, and the VES MTU. The first one sends messages and receives
   // those to the group. Without any, the flood group is not joined, so nothing can be sent.
   void SetAddresses(const std::vector<PeerAddress>& own, uint32_t mtu);

@@ -10,6 +10,10 @@
 namespace eoib {
 namespace {
 
+std::string AliasOf(const TapOwner& owner, const std::string& vport) {
+  return absl::StrCat(TapAliasPrefix(owner.name), vport);
+}
+
 class TapInterface final : public VPortInterface {
  public:
   TapInterface(TapPort* tap, const TapOwner& owner) : tap_(tap), owner_(owner) {}
@@ -19,6 +23,9 @@ class TapInterface final : public VPortInterface {
   absl::Status SetLink(bool up) override { return tap_->SetLinkUp(up); }
   absl::Status LimitSuperFrames(uint32_t ves_mtu) override {
     return tap_->LimitSuperFrames(ves_mtu);
+  }
+  absl::Status Rename(const std::string& name) override {
+    return tap_->Rename(name, AliasOf(owner_, name));
   }
   absl::Status Remove() override;
   bool IsLost() override { return tap_->IsDeleted(); }
@@ -51,7 +58,7 @@ absl::StatusOr<VPort> MakeTapVPort(const VPortConfig& config, const TapOwner& ow
                                .mac = mac,
                                .mtu = mtu,
                                .super_frames = super_frames,
-                               .alias = absl::StrCat(TapAliasPrefix(owner.name), config.name),
+                               .alias = AliasOf(owner, config.name),
                                .up = config.up,
                                .finder = owner.taps->finder()});
   if (!opened.ok()) return opened.status();

@@ -33,6 +33,9 @@ class VPortInterface {
   // Takes over the keys of `config` that change in place, while the worker does not run.
   virtual void Adjust(const VPortConfig& config) {}
 
+  // The vPort gets a new name, and its interface with it if the agent made that.
+  virtual absl::Status Rename(const std::string& name) { return absl::OkStatus(); }
+
   // Removes the interface if the agent made it. Call it when the vPort leaves the configuration; an
   // orderly stop leaves the interface.
   virtual absl::Status Remove() { return absl::OkStatus(); }

@@ -337,6 +337,8 @@ TEST_F(GatewayIpTest, ReloadChangesAGatewayOrNothing) {
               HasSubstr("add gateway gw1"));
   EXPECT_THAT(gateway()->Ctl({"gateway", "set", "gw1", "vlan=0", "pkey=0x8002"}).err,
               HasSubstr("two are a loop"));
+  EXPECT_THAT(gateway()->Ctl({"gateway", "set", "gw1", "name=gw9"}).err,
+              HasSubstr("a running gateway keeps its name"));
   EXPECT_EQ(gateway()->MustCtl({"gateway", "set", "gw1", "priority=7"}),
             "change gateway gw1, in place\n");
   EXPECT_EQ(gateway()->MustCtl({"gateway", "set", "gw1", "vlan=8"}),

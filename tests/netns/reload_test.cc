@@ -146,6 +146,60 @@ TEST_F(ReloadTest, DropInsCountAndChangesAreSavedIntoTheRightFile) {
   EXPECT_THAT(agent(1).MustCtl({"show"}), AllOf(HasSubstr("vPort t1"), HasSubstr("vPort v2")));
 }
 
+// As `ip link set v1 name web` does, and in the configuration, too.
+TEST_F(ReloadTest, ARenamedVPortKeepsItsInterface) {
+  AddNumberedAgents(2);
+  ExpectPing(host(1), Address(2));
+  host(1)->AddBridge("br0", {});
+  const std::string mac = host(1)->Mac("v1");
+  const uint64_t received = agent(1).Stat("v1.received");
+  {
+    SteadyPing ping(host(1), Address(2));
+    EXPECT_EQ(agent(1).MustCtl({"vport", "set", "v1", "name=web"}), "rename vPort v1 to web\n");
+    ping.ExpectNoLoss();
+  }
+  EXPECT_FALSE(Has(1, "v1"));
+  EXPECT_EQ(host(1)->Mac("web"), mac);
+  EXPECT_THAT(host(1)->MustIp("address show web"), HasSubstr(Address(1)));
+  EXPECT_GE(agent(1).Stat("web.received"), received) << "its counters go on";
+  agent(2).WaitUntil({"vport", "list"},
+                     [](const std::string& list) { return absl::StrContains(list, "web"); });
+  host(1)->MustIp("link set web master br0");
+  EXPECT_THAT(agent(1).MustCtl({"vport", "set", "web", "name=w", "mtu=1400"}),
+              AllOf(HasSubstr("rename vPort web to w\n"), HasSubstr("change vPort w, in place")));
+  EXPECT_THAT(host(1)->MustIp("link show w"),
+              AllOf(HasSubstr("master br0"), HasSubstr("mtu 1400")));
+  ASSERT_EQ(agent(1).Stop(), 0);
+  agent(1).Launch();
+  agent(1).WaitUntil({"show"}, [&mac](const std::string& show) {
+    return absl::StrContains(show, absl::StrCat("vPort w: tap, MAC ", mac));
+  });
+  EXPECT_THAT(agent(1).Log(), Not(HasSubstr("is left from vPort")));
+}
+
+TEST_F(ReloadTest, ANameThatIsTakenIsRefused) {
+  AddAgent("h1", Spec({{"v1"}, {"v2"}}));
+  host(1)->MustIp("link add br0 type bridge");
+  EXPECT_THAT(agent(1).Ctl({"vport", "set", "v1", "name=v2"}).err, HasSubstr("v2"));
+  EXPECT_THAT(agent(1).Ctl({"vport", "set", "v1", "name=br0"}).err,
+              HasSubstr("there is an interface br0 already"));
+  EXPECT_THAT(agent(1).MustCtl({"show"}), AllOf(HasSubstr("vPort v1"), Not(HasSubstr("br0"))));
+  EXPECT_TRUE(Has(1, "v1"));
+  EXPECT_THAT(agent(1).MustCtl({"reload"}), HasSubstr("nothing to change"));
+}
+
+TEST_F(ReloadTest, ARenamedVesTakesItsVPortsAlong) {
+  AddNumberedAgents(2);
+  ExpectPing(host(1), Address(2));
+  EXPECT_THAT(agent(1).MustCtl({"ves", "set", "red", "name=green"}),
+              AllOf(HasSubstr("remove VES red\n"), HasSubstr("add VES green\n"),
+                    HasSubstr("change vPort v1: its interface stays")));
+  EXPECT_TRUE(Reaches(host(1), Address(2), kPatience, "0.1"));
+  EXPECT_THAT(agent(1).MustCtl({"reload"}), HasSubstr("nothing to change")) << "it is saved";
+  EXPECT_THAT(agent(1).MustCtl({"ves", "set", "green", "name=red"}), HasSubstr("add VES red\n"));
+  EXPECT_TRUE(Reaches(host(1), Address(2), kPatience, "0.1"));
+}
+
 TEST_F(ReloadTest, WhatCannotBeSavedIsInEffectAndSaysSo) {
   AddAgent("h1", Spec({{"v1"}}));
   WriteFile(agent(1).directory() + "/eoibd.d", "in the way of the directory\n");

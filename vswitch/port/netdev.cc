@@ -20,11 +20,15 @@ constexpr size_t kAnswerSize = 65536;  // the kernel's largest piece of a dump i
 // A request about netdevs, of at most 512 bytes.
 class Request {
  public:
-  Request(uint16_t type, uint16_t flags) : header_(mnl_nlmsg_put_header(buffer_.data())) {
+  // `index` of the netdev; 0: an attribute has its name.
+  Request(uint16_t type, uint16_t flags, int index = 0)
+      : header_(mnl_nlmsg_put_header(buffer_.data())) {
     header_->nlmsg_type = type;
     header_->nlmsg_flags = static_cast<uint16_t>(NLM_F_REQUEST | flags);
-    static_cast<ifinfomsg*>(mnl_nlmsg_put_extra_header(header_, sizeof(ifinfomsg)))->ifi_family =
-        AF_UNSPEC;
+    auto* const message =
+        static_cast<ifinfomsg*>(mnl_nlmsg_put_extra_header(header_, sizeof(ifinfomsg)));
+    message->ifi_family = AF_UNSPEC;
+    message->ifi_index = index;
   }
   nlmsghdr* header() { return header_; }
 
@@ -118,9 +122,16 @@ int VisitNetdevs(int netlink, absl::FunctionRef<void(const NetdevInfo& info)> vi
 }
 
 int ChangeNetdev(int netlink, const std::string& name, const NetdevChange& change) {
-  Request request(RTM_SETLINK, NLM_F_ACK);
+  int index = 0;
+  if (change.new_name.has_value()) {
+    NetdevInfo info;
+    if (const int error = FindNetdev(netlink, name, &info); error != 0) return error;
+    index = info.index;
+  }
+  Request request(RTM_SETLINK, NLM_F_ACK, index);
   nlmsghdr* const header = request.header();
-  mnl_attr_put_strz(header, IFLA_IFNAME, name.c_str());
+  // With an index, the name is a new one.
+  mnl_attr_put_strz(header, IFLA_IFNAME, change.new_name.value_or(name).c_str());
   if (change.alias.has_value()) mnl_attr_put_strz(header, IFLA_IFALIAS, change.alias->c_str());
   if (change.gso_max_size.has_value())
     mnl_attr_put_u32(header, IFLA_GSO_MAX_SIZE, *change.gso_max_size);

@@ -32,6 +32,7 @@ int VisitNetdevs(int netlink, absl::FunctionRef<void(const NetdevInfo& info)> vi
 
 struct NetdevChange {
   absl::optional<std::string> alias;
+  absl::optional<std::string> new_name;
   bool no_ipv6_addresses = false;  // the kernel makes none by itself (addrgenmode none)
   // Bytes: the kernel cuts super-frames of this size or more.
   absl::optional<uint32_t> gso_max_size;

@@ -135,6 +135,34 @@ absl::Status TapPort::SetUp() const {
   return status;
 }
 
+absl::Status TapPort::Rename(const std::string& name, const std::string& alias) {
+  const absl::optional<std::string> current = NameAnywhere();
+  if (!current.has_value())
+    return absl::NotFoundError(absl::StrCat("another program has deleted ", name_));
+  const absl::StatusOr<UniqueFd> netlink = NetlinkBesideNetdev();
+  if (!netlink.ok()) return netlink.status();
+  NetdevChange change;
+  if (is_ours_) change.alias = alias;
+  if (*current != name) change.new_name = name;
+  switch (errno = ChangeNetdev(netlink->get(), *current, change)) {
+    case 0:
+      options_.name = name_ = name;
+      options_.alias = alias;
+      return absl::OkStatus();
+    case EEXIST:
+      return absl::AlreadyExistsError(
+          absl::StrCat("rename ", *current, ": there is an interface ", name, " already"));
+    case EBUSY:
+      return absl::FailedPreconditionError(
+          absl::StrCat("rename ", *current,
+                       ": this kernel renames no interface that is up; set it down first "
+                       "(`ip link set ",
+                       *current, " down`)"));
+    default:
+      return TapError("rename", *current);
+  }
+}
+
 // A kernel before 6.2 refuses UDP super-frames, but not the rest.
 absl::Status TapPort::Offload(bool super_frames) {
   unsigned offloads = TUN_F_CSUM;

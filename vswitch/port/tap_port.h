@@ -57,6 +57,10 @@ class TapPort final : public Port {
   // For control. They find the netdev in its current network namespace, under its current name.
   absl::Status SetLinkUp(bool up);  // the carrier
   absl::Status SetMtu(int mtu);
+  // Gives the netdev this name, also if another program has renamed it, and this alias.
+  // kAlreadyExists: a netdev has that name. kFailedPrecondition: Linux before 6.2 renames no netdev
+  // that is up.
+  absl::Status Rename(const std::string& name, const std::string& alias);
   // Limits the kernel's super-frames to those that Receive takes at the VES MTU `mtu`. Does nothing
   // without Options::super_frames.
   absl::Status LimitSuperFrames(uint32_t mtu);
@@ -101,8 +105,8 @@ class TapPort final : public Port {
                        absl::string_view what) const;
   void StopReading() noexcept;
 
-  const Options options_;
-  const std::string name_;
+  Options options_;
+  std::string name_;
   const MacAddr mac_;
   bool is_new_;
   bool is_ours_;
