@@ -95,6 +95,7 @@ class Agent final {
   const std::vector<std::unique_ptr<Ves>>& veses() const { return veses_; }
   const AgentIdentity& identity() const { return identity_; }
   const std::string& host() const { return host_; }  // for peers
+  absl::Duration uptime() const { return loop_->Now() - created_; }
   // Threads that forward; 0 if the program does.
   size_t workers() const { return has_workers_ ? config_.workers : 0; }
 
@@ -148,6 +149,7 @@ class Agent final {
   StateDir* const state_;
   const PortFactory make_port_;
   const std::string host_;  // for peers
+  const absl::Time created_ = loop_->Now();
   AgentConfig config_;
   AgentIdentity identity_;
   // The last version of the vPort protocol in each partition. A VES may go and return.

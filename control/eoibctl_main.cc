@@ -54,6 +54,7 @@ constexpr char kUsage[] =
     "Sends a command to a running program, eoibd unless -t names another, and prints its answer.\n"
     "  eoibctl help [COMMAND...] lists the commands of the program, or explains one\n"
     "  eoibctl show              VESes and vPorts\n"
+    "  eoibctl check [VES]       what a ping needs, and what to do about what is missing\n"
     "  eoibctl fdb show [VES]    where MAC addresses are\n"
     "  eoibctl fdb monitor VES   events of the MAC addresses, until interrupted\n"
     "  eoibctl peers [VES]       the other agents\n"
@@ -65,7 +66,7 @@ constexpr char kUsage[] =
     "  eoibctl stats [VES]       frames and bytes\n"
     "  eoibctl drops [VES]       dropped frames, by reason\n"
     "  eoibctl hca               counters of the HCA port\n"
-    "  eoibctl fdb get VES VLAN MAC, fdb add|del MAC dev VPORT [vlan VLAN]\n"
+    "  eoibctl fdb find MAC, fdb get VES VLAN MAC, fdb add|del MAC dev VPORT [vlan VLAN]\n"
     "  eoibctl capture start PATH [vport=NAME] [mac=MAC] [vlan=VLAN] [snaplen=BYTES] "
     "[limit=SIZE]\n"
     "                          [--force], capture stop [PATH]\n"
@@ -152,6 +153,7 @@ int MonitorJson(const std::vector<std::string>& ves) {
 // first line of an answer gives the number of the next event: "more 2000" if there are further
 // events already, else "next 17".
 int Monitor(const std::vector<std::string>& ves) {
+  bool is_history = true;
   for (std::vector<std::string> arguments = ves;;) {
     const absl::optional<eoib::CommandReply> reply = Call("fdb/monitor", arguments);
     if (!reply.has_value()) return kNoAnswer;
@@ -162,6 +164,12 @@ int Monitor(const std::vector<std::string>& ves) {
     arguments = {ves[0], std::string(words.second)};
     if (std::fputs(std::string(parts.second).c_str(), stdout) < 0 || std::fflush(stdout) != 0)
       return 0;
+    if (is_history && words.first != "more") {
+      is_history = false;
+      if (std::puts("-- these were the last events; now follow new ones --") < 0 ||
+          std::fflush(stdout) != 0)
+        return 0;
+    }
     absl::SleepFor(words.first == "more" ? kMonitorPause : kMonitorInterval);
   }
 }

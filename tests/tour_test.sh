@@ -36,7 +36,7 @@ sleep() {
 }
 
 # Numbers, addresses and GIDs differ from run to run.
-shape() { sed -E 's/[0-9a-f]{2}(:[0-9a-f]{2}){5}/MAC/g; s/GID [0-9a-f:]+/GID/g; s/(LID|QPN|FDB) (0x)?[0-9a-f]+/\1 N/g'; }
+shape() { sed -E 's/[0-9a-f]{2}(:[0-9a-f]{2}){5}/MAC/g; s/GID [0-9a-f:]+/GID/g; s/^eoib [0-9.]+ on [^,]+, up .*/eoib VERSION on HOST, up TIME/; s/(LID|QPN|FDB) (0x)?[0-9a-f]+/\1 N/g'; }
 
 set -m  # for kill %1
 listing 1 >/tmp/first/eoibd.toml

@@ -51,14 +51,20 @@ std::string WorkersText(const Json& shown) {
 }
 
 Answer Show(const Agent& agent, const std::vector<UnsavedCommand>& unsaved) {
-  Json json = PortJson(*agent.fabric());
+  Json json = {{"version", EOIB_VERSION},
+               {"host", agent.host()},
+               {"uptime_s", absl::ToInt64Seconds(agent.uptime())}};
+  json.update(PortJson(*agent.fabric()));
   if (Json workers = WorkersJson(agent); !workers.empty()) json["workers"] = std::move(workers);
   json["veses"] = Json::array();
   for (const std::unique_ptr<Ves>& ves : agent.veses()) json["veses"].push_back(VesJson(*ves));
   for (const UnsavedCommand& one : unsaved)
     json["unsaved"].push_back({{"command", one.command}, {"why", one.why}});
   return Answer(json, [](const Json& shown) {
-    std::string text = absl::StrCat(PortText(shown), WorkersText(shown));
+    const absl::Duration up = absl::Seconds(shown["uptime_s"].get<int64_t>());
+    std::string text =
+        absl::StrCat("eoib ", TextOf(shown, "version"), " on ", TextOf(shown, "host"), ", up ",
+                     absl::FormatDuration(up), "\n", PortText(shown), WorkersText(shown));
     for (const Json& ves : shown["veses"]) text += VesText(ves);
     if (!HasValue(shown, "unsaved")) return text;
     for (const Json& one : shown["unsaved"])
@@ -137,6 +143,7 @@ void RegisterAgentCommands(Agent* agent, CommandRegistry* registry,
   RegisterPeerCommands(finder, registry);
   RegisterFdbCommands(finder, registry);
   RegisterTraceCommand(finder, registry);
+  RegisterCheckCommand(finder, agent->fabric(), registry);
   RegisterPortCommands(
       agent->fabric(), [agent](const std::string& name) { return FindCaptureFilter(*agent, name); },
       registry);

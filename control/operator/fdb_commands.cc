@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "control/operator/fdb_rows.h"
@@ -93,12 +94,62 @@ absl::StatusOr<Answer> Show(const VesFinder& finder, const Arguments& arguments)
   return FdbAnswer(ReadFdb(*veses, after), !after.has_value());
 }
 
-absl::StatusOr<Answer> Get(const FdbTarget& target) {
+absl::StatusOr<Answer> GetTarget(const FdbTarget& target) {
   const Ves& ves = *target.ves;
   const absl::optional<Fdb::Entry> entry = ves.fdb().Get(target.key);
   if (entry.has_value()) return FdbRowAnswer(ves, *entry);
   return absl::NotFoundError(absl::StrCat("VES ", ves.config().name, " does not know ",
                                           Name(target.key), ": frames for it flood"));
+}
+
+// The entries of a MAC, in all VLANs.
+std::vector<FdbPart> FindMac(const std::vector<Ves*>& veses, MacAddr mac) {
+  std::vector<FdbPart> parts;
+  for (const Ves* ves : veses) {
+    FdbPart part{ves, {}};
+    for (uint16_t vid = 0; vid <= Vid::kMax; ++vid) {
+      if (auto entry = ves->fdb().Get(FdbKey(Vid(vid), mac))) part.rows.entries.push_back(*entry);
+    }
+    if (!part.rows.entries.empty()) parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+absl::StatusOr<Answer> Find(const VesFinder& finder, const Arguments& arguments) {
+  const absl::StatusOr<MacAddr> mac = MacAddr::Parse(arguments[0]);
+  if (!mac.ok()) return mac.status();
+  const absl::StatusOr<std::vector<Ves*>> veses = finder("");
+  if (!veses.ok()) return veses.status();
+  std::vector<FdbPart> parts = FindMac(*veses, *mac);
+  if (parts.empty()) {
+    return absl::NotFoundError(
+        absl::StrCat("no VES knows ", mac->ToString(), " in any VLAN: frames for it flood"));
+  }
+  return FdbAnswer(std::move(parts), true);
+}
+
+// A MAC alone is looked for everywhere, and most are at one place.
+absl::StatusOr<Answer> Get(const VesFinder& finder, const Arguments& arguments) {
+  const absl::StatusOr<MacAddr> mac = MacAddr::Parse(arguments[0]);
+  if (arguments.size() > 1 || !mac.ok()) {
+    const absl::StatusOr<FdbTarget> target = FdbTarget::Parse(finder, arguments);
+    return target.ok() ? GetTarget(*target) : target.status();
+  }
+  const absl::StatusOr<std::vector<Ves*>> veses = finder("");
+  if (!veses.ok()) return veses.status();
+  const std::vector<FdbPart> parts = FindMac(*veses, *mac);
+  if (parts.size() == 1 && parts[0].rows.entries.size() == 1)
+    return FdbRowAnswer(*parts[0].ves, parts[0].rows.entries[0]);
+  if (parts.empty()) return Find(finder, arguments);
+  std::vector<std::string> places;
+  for (const FdbPart& part : parts) {
+    for (const Fdb::Entry& entry : part.rows.entries)
+      places.push_back(
+          absl::StrCat("VLAN ", entry.key.vid().ToString(), " of VES ", part.ves->config().name));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(mac->ToString(), " is known in ", absl::StrJoin(places, ", "),
+                   "; name one (`fdb get VES VLAN MAC`), or see all by `fdb find`"));
 }
 
 absl::StatusOr<Answer> Thaw(const FdbTarget& target) {
@@ -271,8 +322,7 @@ std::string EventsText(const Json& answer) {
                     " events before these were lost: they came faster than they were read\n");
   }
   for (const Json& event : answer["events"]) {
-    const std::string time =
-        TextOf(event, "time").substr(sizeof("2026-01-01T") - 1, sizeof("12:00:00.000") - 1);
+    const std::string time = TextOf(event, "time").substr(0, sizeof("2026-01-01T12:00:00.000") - 1);
     absl::StrAppendFormat(&text, "%s %-10s %s\n", time, TextOf(event, "event"),
                           TextOf(event, "text"));
   }
@@ -325,7 +375,10 @@ void RegisterFdbCommands(const VesFinder& finder, CommandRegistry* registry) {
       {"fdb/show", "[VES [VLAN MAC]]",
        "all MACs and their places, in parts: behind VLAN MAC the next one", kReadOnly, "fdb_show",
        [finder](const Arguments& arguments) { return Show(finder, arguments); }},
-      {"fdb/get", FdbTarget::kUsage, "the place of one MAC", kReadOnly, "fdb_entry", with_mac(Get)},
+      {"fdb/get", FdbTarget::kUsage, "the place of one MAC", kReadOnly, "fdb_entry",
+       [finder](const Arguments& arguments) { return Get(finder, arguments); }},
+      {"fdb/find", "MAC", "the places of one MAC, in all VESes and VLANs", kReadOnly, "fdb_show",
+       [finder](const Arguments& arguments) { return Find(finder, arguments); }},
       {"fdb/stats", "[VES]", "limits, counters, and the number of MACs of each vPort", kReadOnly,
        "fdb_stats", ForVeses(finder, FdbStatsJson, FdbStatsText)},
       {"fdb/frozen", "[VES]", "MACs that moved too often and are held at their homes", kReadOnly,

@@ -268,6 +268,8 @@ std::string VesText(const Json& ves) {
       "), QPN ", TextOf(ves, "qpn"), ", VLANs ", TextOf(ves, "vlans"), ", MTU ", TextOf(ves, "mtu"),
       TextOf(ves, "header") == "xve" ? ", header xve" : "", ", FDB ", TextOf(ves, "fdb_entries"),
       " of ", TextOf(ves, "fdb_limit"), "\n", FloodText(ves["flood"]));
+  if (TextOf(ves, "membership") == "limited member")
+    text += "  limited member: reaches full members only\n";
   if (HasValue(ves, "agent_list")) text += AgentListText(ves["agent_list"]);
   const Json& messages = ves["group_messages"];
   if (messages["not_heard"] != 0 || messages["do_not_hear_us"] != 0)

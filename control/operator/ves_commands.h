@@ -26,6 +26,9 @@ void RegisterVesCommands(const VesFinder& finder, CommandRegistry* registry);
 void RegisterFdbCommands(const VesFinder& finder, CommandRegistry* registry);
 // peer_commands.cc: the other hosts (agents, and peers that announce nothing), and paths to them.
 void RegisterPeerCommands(const VesFinder& finder, CommandRegistry* registry);
+// check_commands.cc: what a ping needs.
+void RegisterCheckCommand(const VesFinder& finder, const FabricPort* port,
+                          CommandRegistry* registry);
 // trace_commands.cc: what the switch would do with a frame.
 void RegisterTraceCommand(const VesFinder& finder, CommandRegistry* registry);
 

@@ -157,11 +157,11 @@ VPortPeers::VPortPeers(const Ves& ves) {
     for (const auto& [vport_id, vport] : agent->view().vports) {
       for (const VlanRange& range : vport.vlans) vlans.AddRange(range.first, range.last);
     }
-    vlans_.push_back(vlans);
+    peers_.push_back({vlans, agent->IsReachable()});
   }
 }
 
-size_t VPortPeers::CountOf(const VPort& vport) const {
+VPortPeers::Count VPortPeers::CountOf(const VPort& vport) const {
   const std::vector<VlanRange> ranges = ToAnnounced(vport).vlans;
   const auto is_in = [&ranges](const VlanSet& vlans) {
     return std::any_of(ranges.begin(), ranges.end(), [&vlans](const VlanRange& range) {
@@ -171,7 +171,11 @@ size_t VPortPeers::CountOf(const VPort& vport) const {
       return false;
     });
   };
-  return static_cast<size_t>(std::count_if(vlans_.begin(), vlans_.end(), is_in));
+  Count count;
+  for (const Peer& peer : peers_) {
+    if (is_in(peer.vlans)) ++(peer.reachable ? count.reachable : count.lost);
+  }
+  return count;
 }
 
 Json VPortJson(const Ves& ves, const VPort& vport, const VPortPeers& peers) {
@@ -192,7 +196,9 @@ Json VPortJson(const Ves& ves, const VPort& vport, const VPortPeers& peers) {
   if (const auto state = vport.interface->Query())
     json["interface"] = InterfaceJson(*state, ves.vports().InterfaceMtu(vport.config));
   if (const std::string worker = ves.ReaderOf(vport); !worker.empty()) json["worker"] = worker;
-  json["peers"] = peers.CountOf(vport);
+  const VPortPeers::Count count = peers.CountOf(vport);
+  json["peers"] = count.reachable;
+  if (count.lost != 0) json["lost_peers"] = count.lost;
   json["macs"] = ves.fdb().Held(ves.forwarder().ports()[vport.index].vport);
   if (!vport.trouble.empty()) json["trouble"] = vport.trouble;
   return json;
@@ -207,9 +213,12 @@ std::string VPortText(const Json& vport) {
                       HasValue(vport, "interface") && !HasValue(vport, "trouble")
                           ? InterfaceText(vport["interface"], name)
                           : "",
-                      ", ", TextOf(vport, "peers"), " peers", HasValue(vport, "worker") ? ", " : "",
-                      TextOf(vport, "worker"), HasValue(vport, "trouble") ? ": " : "",
-                      TextOf(vport, "trouble"), "\n");
+                      ", ", TextOf(vport, "peers"), " peers",
+                      HasValue(vport, "lost_peers")
+                          ? absl::StrCat(" (", TextOf(vport, "lost_peers"), " lost)")
+                          : "",
+                      HasValue(vport, "worker") ? ", " : "", TextOf(vport, "worker"),
+                      HasValue(vport, "trouble") ? ": " : "", TextOf(vport, "trouble"), "\n");
 }
 
 Json VPortCounters(const Ves& ves, const VPort& vport) {

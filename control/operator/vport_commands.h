@@ -13,15 +13,23 @@
 
 namespace eoib {
 
-// For each vPort of this host, the other agents that have a vPort in one of its VLANs. Refers to
-// the VES.
+// For each vPort of this host, the other agents that have a vPort in one of its VLANs.
 class VPortPeers {
  public:
+  struct Count {
+    size_t reachable = 0;
+    size_t lost = 0;
+  };
+
   explicit VPortPeers(const Ves& ves);
-  size_t CountOf(const VPort& vport) const;
+  Count CountOf(const VPort& vport) const;
 
  private:
-  std::vector<VlanSet> vlans_;  // of each agent
+  struct Peer {
+    VlanSet vlans;
+    bool reachable;
+  };
+  std::vector<Peer> peers_;
 };
 
 // What show has of a vPort; and its text, a line.

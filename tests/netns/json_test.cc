@@ -34,6 +34,7 @@ Examples AgentExamples(const std::string& capture, const std::string& vport, con
                   {{"vport/show", vport, "-s"}},
                   {{"fdb/add", "02:00:00:00:00:42", "dev", vport}},
                   {{"fdb/get", "02:00:00:00:00:42", "dev", vport}},
+                  {{"fdb/find", "02:00:00:00:00:42"}},
                   {{"fdb/show", "red"}},
                   {{"trace", vport, "02:00:00:00:00:41", "02:00:00:00:00:43"}},
                   {{"fdb/del", "02:00:00:00:00:42", "dev", vport}},

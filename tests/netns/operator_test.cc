@@ -103,6 +103,33 @@ TEST_F(SoftOperatorTest, RemovedSocketsAreMadeAgain) {
   AddAgent("h2");  // it registers its port
 }
 
+TEST_F(OperatorTest, AMacIsFoundWhereverItIs) {
+  AgentSpec spec;
+  spec.veses = {VesSpec(), {"blue", 0x8002}};
+  spec.vports = {{"v1", "red", "access_vlan = 10\n"}, {"b1", "blue"}};
+  Agent& agent = LaunchAgent("h1", spec);
+  const std::string mac = "02:00:00:00:00:42";
+  ASSERT_TRUE(EventuallyTrue(kPatience, [&] {
+    return agent.Ctl({"fdb", "add", mac, "dev", "v1"}).ok();
+  }));
+  EXPECT_THAT(agent.MustCtl({"fdb", "get", mac}), ContainsRegex("^red +10  " + mac));
+  EXPECT_THAT(agent.MustCtl({"fdb", "find", mac}), ContainsRegex("\nred +10  " + mac));
+  agent.MustCtl({"fdb", "add", mac, "dev", "b1"});
+  EXPECT_THAT(agent.MustCtl({"fdb", "find", mac}),
+              AllOf(ContainsRegex("\nred +10  " + mac), ContainsRegex("\nblue +0  " + mac)));
+  EXPECT_THAT(agent.Ctl({"fdb", "get", mac}).err,
+              HasSubstr("is known in VLAN 10 of VES red, VLAN 0 of VES blue; name one"));
+  EXPECT_THAT(agent.Ctl({"fdb", "get", "02:00:00:00:00:43"}).err,
+              HasSubstr("no VES knows 02:00:00:00:00:43 in any VLAN: frames for it flood"));
+}
+
+TEST_F(OperatorTest, VersionAndNameAreTold) {
+  Agent& agent = AddAgent("h1");
+  EXPECT_THAT(agent.MustCtl({"version"}),
+              ContainsRegex("^eoibd[a-z0-9 ]* [0-9.]+, process [0-9]+, up "));
+  EXPECT_THAT(agent.MustCtl({"show"}), ContainsRegex("^eoib [0-9.]+ on .*, up [0-9]"));
+}
+
 TEST_F(OperatorTest, HelpExplainsACommand) {
   Agent& agent = AddAgent("h1");
   EXPECT_THAT(

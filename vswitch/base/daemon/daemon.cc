@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
+#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
@@ -36,13 +37,32 @@ constexpr absl::Duration kSocketCheck = absl::Seconds(1);
 constexpr char kTryingAgain[] = "; trying again every second";
 
 // "RUNDIR/eoibd.h1.ctl" is the socket of the program eoibd and the name h1.
+std::pair<std::string, std::string> ProgramAndName(const std::string& socket_path) {
+  return absl::StrSplit(std::filesystem::path(socket_path).stem().string(),
+                        absl::MaxSplits('.', 1));
+}
+
 void CollectBuildInfo(const std::string& socket_path, MetricSet* metrics) {
-  const std::vector<std::string> parts =
-      absl::StrSplit(std::filesystem::path(socket_path).stem().string(), absl::MaxSplits('.', 1));
+  const auto [program, name] = ProgramAndName(socket_path);
   metrics->Info("build", "the program, its --name and its version",
-                {{"program", parts[0]},
-                 {"name", parts.size() == 1 ? "" : parts[1]},
-                 {"version", EOIB_VERSION}});
+                {{"program", program}, {"name", name}, {"version", EOIB_VERSION}});
+}
+
+Answer VersionAnswer(const std::string& socket_path, absl::Duration uptime) {
+  const auto [program, name] = ProgramAndName(socket_path);
+  return Answer({{"program", program},
+                 {"name", name},
+                 {"version", EOIB_VERSION},
+                 {"process", getpid()},
+                 {"uptime_s", absl::ToInt64Seconds(uptime)}},
+                [](const Json& json) {
+                  const std::string name = TextOf(json, "name");
+                  const absl::Duration up = absl::Seconds(json["uptime_s"].get<int64_t>());
+                  return absl::StrCat(TextOf(json, "program"), name.empty() ? "" : " ", name, " ",
+                                      TextOf(json, "version"), ", process ",
+                                      TextOf(json, "process"), ", up ", absl::FormatDuration(up),
+                                      "\n");
+                });
 }
 
 // "signal TERM of process 1 (systemd)". A signal of the kernel, such as that of a terminal's
@@ -76,6 +96,11 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Open(const std::string& socket_p
            self->Stop(absl::StrCat("the command exit of ", client));
          });
          return "stopping\n";
+       }},
+      {"version", "", "the program, its --name, its version, and since when it runs", kReadOnly,
+       "version",
+       [self, socket_path, start = self->loop_.Now()](const CommandRegistry::Arguments&) {
+         return VersionAnswer(socket_path, self->loop_.Now() - start);
        }},
       {"log/set", "info|warning", "the least level that is logged", kReadWrite, "message",
        [](const CommandRegistry::Arguments& level) -> absl::StatusOr<Answer> {

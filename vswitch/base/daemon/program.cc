@@ -108,6 +108,17 @@ void ParseFlags(int* argc, char*** argv) {
   GFLAGS_NAMESPACE::gflags_exitfunc = &std::exit;  // --version, which is no mistake, calls it, too
 }
 
+namespace {
+
+// "eoibd.h1": as in the name of its control socket.
+std::string NameForLog(const char* program) {
+  gflags::CommandLineFlagInfo flag;
+  if (!gflags::GetCommandLineFlagInfo("name", &flag) || flag.current_value.empty()) return program;
+  return absl::StrCat(program, ".", flag.current_value);
+}
+
+}  // namespace
+
 int RunDaemon(const DaemonInfo& info, int argc, char** argv,
               const std::function<absl::Status()>& run) {
   CheckOutputAtExit();
@@ -130,7 +141,7 @@ int RunDaemon(const DaemonInfo& info, int argc, char** argv,
                  info.name);
     return 1;
   }
-  SetLogProgram(info.name);
+  SetLogProgram(NameForLog(info.name));
   // Debian builds Abseil such that every lock looks for deadlocks by default. This check is useful
   // in tests only.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
