@@ -7,6 +7,7 @@
 #include <gflags/gflags.h>
 #include <sys/eventfd.h>
 
+#include <cstdio>
 #include <memory>
 #include <string>
 #include <utility>
@@ -155,7 +156,11 @@ absl::Status Run() {
   if (absl::Status may = FLAGS_realtime ? WorkerPriority::Check() : absl::OkStatus(); !may.ok()) {
     LogWarning(absl::StrCat("--realtime: ", may.message()));
   }
-  if (FLAGS_check_config) return absl::OkStatus();
+  if (FLAGS_check_config) {
+    std::printf("%s: no mistakes; %zu VESes, %zu vPorts\n", FLAGS_config.c_str(),
+                config->veses.size(), config->vports.size());
+    return absl::OkStatus();
+  }
   const absl::StatusOr<std::string> socket = OwnControlSocket(FLAGS_rundir, "eoibd", FLAGS_name);
   if (!socket.ok()) return socket.status();
   auto daemon = Daemon::Open(*socket);
@@ -164,7 +169,7 @@ absl::Status Run() {
   auto state = StateDir::Open(FLAGS_statedir);
   if (!state.ok()) return state.status();
 
-  const std::vector<UnsavedCommand> lost = ConfigCommands::TakeUnsavedOf((*state)->path());
+  const std::vector<UnsavedCommand> lost = TakeUnsaved((*state)->path());
   ConfigCommands configuration(*text,
                                {FLAGS_config,
                                 [] { return LoadConfigText(FLAGS_config, FLAGS_name); },

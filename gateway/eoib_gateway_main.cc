@@ -2,6 +2,7 @@
 // one IP subnet, and to physical Ethernet networks.
 #include <gflags/gflags.h>
 
+#include <cstdio>
 #include <map>
 #include <memory>
 #include <string>
@@ -77,7 +78,11 @@ absl::Status Run() {
   if (!text.ok()) return text.status();
   const absl::StatusOr<AgentConfig> config = Parse(*text);
   if (!config.ok()) return config.status();
-  if (FLAGS_check_config) return absl::OkStatus();
+  if (FLAGS_check_config) {
+    std::printf("%s: no mistakes; %zu VESes, %zu gateways and uplinks\n", FLAGS_config.c_str(),
+                config->veses.size(), config->vports.size());
+    return absl::OkStatus();
+  }
   const absl::StatusOr<std::string> socket =
       OwnControlSocket(FLAGS_rundir, "eoib-gateway", FLAGS_name);
   if (!socket.ok()) return socket.status();
@@ -87,7 +92,7 @@ absl::Status Run() {
   auto state = StateDir::Open(FLAGS_statedir);
   if (!state.ok()) return state.status();
 
-  ConfigCommands::TakeUnsavedOf((*state)->path());
+  TakeUnsaved((*state)->path());
   ConfigCommands configuration(*text,
                                {FLAGS_config,
                                 [] { return LoadGatewaysConfigText(FLAGS_config, FLAGS_name); },

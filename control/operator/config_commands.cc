@@ -101,35 +101,11 @@ std::string DiffText(const Json& diff) {
   return absl::StrCat(text, "not saved (`config save`):\n", TextOfLines(diff["not_saved"]));
 }
 
-std::string UnsavedPath(const std::string& statedir) { return statedir + "/unsaved"; }
-constexpr absl::string_view kWhy = "  # ";  // between a command and why it is not saved
-
 std::string FirstLine(absl::string_view text) {
   return std::string(text.substr(0, text.find('\n')));
 }
 
 }  // namespace
-
-std::string ConfigCommands::Edit::ToString() const {
-  return absl::StrCat(table.kind, " ", verb, " ", table.name, assignments.empty() ? "" : " ",
-                      absl::StrJoin(assignments, " "));
-}
-
-std::string ConfigCommands::Edit::NewName() const {
-  std::string name;
-  for (absl::string_view assignment : assignments) {
-    if (!absl::ConsumePrefix(&assignment, "name=")) continue;
-    const bool quoted = assignment.size() >= 2 && assignment.front() == assignment.back() &&
-                        (assignment.front() == '"' || assignment.front() == '\'');
-    name = std::string(quoted ? assignment.substr(1, assignment.size() - 2) : assignment);
-  }
-  return verb == "set" ? name : "";
-}
-
-absl::Status ConfigCommands::Edit::ApplyTo(ConfigText* text) const {
-  if (verb == "add") return text->Add(table, assignments);
-  return verb == "set" ? text->Set(table, assignments) : text->Remove(table);
-}
 
 ConfigCommands::ConfigCommands(ConfigText text, Source source)
     : files_(std::move(text)), text_(files_), source_(std::move(source)) {
@@ -138,7 +114,7 @@ ConfigCommands::ConfigCommands(ConfigText text, Source source)
 
 std::vector<UnsavedCommand> ConfigCommands::unsaved() const {
   std::vector<UnsavedCommand> all;
-  for (const Edit& edit : unsaved_) all.push_back({edit.ToString(), edit.why_unsaved});
+  for (const ConfigEdit& edit : unsaved_) all.push_back({edit.ToString(), edit.why_unsaved});
   return all;
 }
 
@@ -150,39 +126,9 @@ void ConfigCommands::Collect(MetricSet* metrics) const {
 }
 
 void ConfigCommands::WarnOfUnsaved() const {
-  for (const Edit& edit : unsaved_)
+  for (const ConfigEdit& edit : unsaved_)
     LogWarning(absl::StrCat("unsaved, so the next start will not know of it: ", edit.ToString(),
                             " (", InOneLine(edit.why_unsaved), ")"));
-}
-
-void ConfigCommands::WriteUnsaved() const {
-  const std::string path = UnsavedPath(source_.statedir);
-  if (unsaved_.empty()) {
-    ::unlink(path.c_str());
-    return;
-  }
-  std::string text;
-  for (const Edit& edit : unsaved_)
-    absl::StrAppend(&text, edit.ToString(), kWhy, InOneLine(edit.why_unsaved), "\n");
-  ReplaceFile(path, text, /*sync=*/false).IgnoreError();  // only for messages of the next run
-}
-
-std::vector<UnsavedCommand> ConfigCommands::TakeUnsavedOf(const std::string& statedir) {
-  constexpr size_t kMost = 1 << 20;
-  const std::string path = UnsavedPath(statedir);
-  const absl::StatusOr<std::string> text = ReadFile(path, kMost);
-  std::vector<UnsavedCommand> all;
-  if (!text.ok()) return all;
-  for (absl::string_view line : absl::StrSplit(*text, '\n', absl::SkipEmpty())) {
-    const size_t at = line.rfind(kWhy);
-    if (at == absl::string_view::npos) continue;
-    all.push_back({std::string(line.substr(0, at)), std::string(line.substr(at + kWhy.size()))});
-    LogWarning(absl::StrCat("the last run ended with `", absl::CHexEscape(all.back().command),
-                            "` unsaved (", absl::CHexEscape(all.back().why),
-                            "), so it is no longer in effect"));
-  }
-  ::unlink(path.c_str());
-  return all;
 }
 
 void ConfigCommands::TakeFiles(ConfigText files) {
@@ -209,10 +155,10 @@ absl::StatusOr<std::string> ConfigCommands::Apply(ConfigText next) {
 }
 
 // The files with each edit that still has an effect there. Requires that the files are right.
-ConfigText ConfigCommands::WithUnsaved(const ConfigText& files, std::vector<Edit>* kept,
+ConfigText ConfigCommands::WithUnsaved(const ConfigText& files, std::vector<ConfigEdit>* kept,
                                        std::vector<std::string>* dropped) const {
   ConfigText text = files;
-  for (const Edit& edit : unsaved_) {
+  for (const ConfigEdit& edit : unsaved_) {
     ConfigText next = text;
     absl::Status status = edit.ApplyTo(&next);
     if (status.ok()) status = source_.parse(next).status();
@@ -230,7 +176,7 @@ ConfigText ConfigCommands::WithUnsaved(const ConfigText& files, std::vector<Edit
 absl::StatusOr<std::string> ConfigCommands::ReloadFiles(std::vector<std::string>* dropped) {
   absl::StatusOr<ConfigText> files = source_.load();
   absl::Status status = files.ok() ? source_.parse(*files).status() : files.status();
-  std::vector<Edit> kept;
+  std::vector<ConfigEdit> kept;
   const absl::StatusOr<std::string> changes = status.ok()
                                                   ? Apply(WithUnsaved(*files, &kept, dropped))
                                                   : absl::StatusOr<std::string>(status);
@@ -240,7 +186,7 @@ absl::StatusOr<std::string> ConfigCommands::ReloadFiles(std::vector<std::string>
   }
   TakeFiles(*std::move(files));
   unsaved_ = std::move(kept);
-  WriteUnsaved();
+  WriteUnsaved(source_.statedir, unsaved_);
   for (const std::string& one : *dropped)
     LogWarning(absl::StrCat("reload: no longer in effect: ", one));
   if (changes->empty()) LogInfo("reload: nothing to change");
@@ -256,15 +202,15 @@ absl::StatusOr<Answer> ConfigCommands::Reload() {
 
 // Whether the files know the table by another name, since its renaming is not saved.
 bool ConfigCommands::IsNewName(const ConfigText::Table& table) const {
-  return std::any_of(unsaved_.begin(), unsaved_.end(), [&table](const Edit& edit) {
+  return std::any_of(unsaved_.begin(), unsaved_.end(), [&table](const ConfigEdit& edit) {
     return edit.table.kind == table.kind && edit.NewName() == table.name;
   });
 }
 
 // Returns why it cannot be saved; empty if it is.
-std::string ConfigCommands::SaveEdits(const std::vector<Edit>& edits) {
+std::string ConfigCommands::SaveEdits(const std::vector<ConfigEdit>& edits) {
   ConfigText files = files_;
-  for (const Edit& edit : edits) {
+  for (const ConfigEdit& edit : edits) {
     const absl::Status status = edit.ApplyTo(&files);
     if (absl::IsNotFound(status) && edit.verb == "del" && !IsNewName(edit.table))
       continue;  // it never was in the files
@@ -285,8 +231,9 @@ std::string ConfigCommands::SaveEdits(const std::vector<Edit>& edits) {
 }
 
 // A name is a key like others, but its change is that of the thing that it names.
-absl::Status ConfigCommands::CompleteRename(const AgentConfig& present, std::vector<Edit>* edits) {
-  const Edit edit = edits->front();
+absl::Status ConfigCommands::CompleteRename(const AgentConfig& present,
+                                            std::vector<ConfigEdit>* edits) {
+  const ConfigEdit edit = edits->front();
   const std::string name = edit.NewName();
   if (name.empty() || name == edit.table.name || edit.table.kind == "vport")
     return absl::OkStatus();
@@ -304,7 +251,7 @@ absl::Status ConfigCommands::CompleteRename(const AgentConfig& present, std::vec
 }
 
 // Renames a vPort's interface first, since the rest of the change knows it by its new name.
-absl::StatusOr<std::string> ConfigCommands::ApplyEdit(const Edit& edit, ConfigText next) {
+absl::StatusOr<std::string> ConfigCommands::ApplyEdit(const ConfigEdit& edit, ConfigText next) {
   const std::string &before = edit.table.name, after = edit.NewName();
   if (edit.table.kind != "vport" || after.empty() || after == before || agent_ == nullptr)
     return Apply(std::move(next));
@@ -327,7 +274,7 @@ absl::StatusOr<Answer> ConfigCommands::Run(const std::string& kind, const std::s
   const bool temporary = flag != arguments.end();
   arguments.erase(flag, arguments.end());
   if (arguments.empty()) return absl::InvalidArgumentError(absl::StrCat("which ", kind, "?"));
-  std::vector<Edit> edits;
+  std::vector<ConfigEdit> edits;
   if (verb == "del") {
     for (const std::string& name : arguments) edits.push_back({{kind, name}, verb, {}, ""});
   } else {
@@ -337,7 +284,7 @@ absl::StatusOr<Answer> ConfigCommands::Run(const std::string& kind, const std::s
   if (!present.ok()) return present.status();
   if (absl::Status status = CompleteRename(*present, &edits); !status.ok()) return status;
   ConfigText next = text_;
-  for (const Edit& edit : edits) {
+  for (const ConfigEdit& edit : edits) {
     absl::Status status =
         verb == "del" && kind == "ves" ? CheckUnused(*present, edit.table.name) : absl::OkStatus();
     if (status.ok()) status = edit.ApplyTo(&next);
@@ -346,11 +293,11 @@ absl::StatusOr<Answer> ConfigCommands::Run(const std::string& kind, const std::s
   const absl::StatusOr<std::string> changes = ApplyEdit(edits[0], std::move(next));
   if (!changes.ok()) return WithoutPlaces(changes.status());
   const std::string why_unsaved = temporary ? "temporary" : SaveEdits(edits);
-  for (Edit& edit : edits) {
+  for (ConfigEdit& edit : edits) {
     const bool is_new_name = IsNewName(edit.table);
     if (verb == "del" && !is_new_name) {
       const auto former =
-          std::remove_if(unsaved_.begin(), unsaved_.end(), [&edit](const Edit& other) {
+          std::remove_if(unsaved_.begin(), unsaved_.end(), [&edit](const ConfigEdit& other) {
             return other.table.kind == edit.table.kind && other.table.name == edit.table.name;
           });
       unsaved_.erase(former, unsaved_.end());
@@ -360,7 +307,7 @@ absl::StatusOr<Answer> ConfigCommands::Run(const std::string& kind, const std::s
     edit.why_unsaved = why_unsaved;
     if (!why_unsaved.empty()) unsaved_.push_back(std::move(edit));
   }
-  WriteUnsaved();
+  WriteUnsaved(source_.statedir, unsaved_);
   return EditAnswer(*changes, why_unsaved);
 }
 
@@ -368,7 +315,7 @@ absl::StatusOr<Answer> ConfigCommands::Diff() const {
   const absl::StatusOr<ConfigText> files = source_.load();
   if (!files.ok()) return files.status();
   if (absl::Status status = source_.parse(*files).status(); !status.ok()) return status;
-  std::vector<Edit> kept;
+  std::vector<ConfigEdit> kept;
   std::vector<std::string> dropped;
   const absl::StatusOr<AgentConfig> config = source_.parse(WithUnsaved(*files, &kept, &dropped));
   if (!config.ok()) return config.status();
@@ -405,7 +352,7 @@ absl::StatusOr<Answer> ConfigCommands::SaveOurs() {
   absl::StatusOr<ConfigText> files = source_.load();
   if (!files.ok()) return files.status();
   ConfigText next = *files;
-  for (const Edit& edit : unsaved_) {
+  for (const ConfigEdit& edit : unsaved_) {
     if (absl::Status status = edit.ApplyTo(&next); !status.ok()) {
       return absl::Status(
           status.code(),
@@ -418,19 +365,19 @@ absl::StatusOr<Answer> ConfigCommands::SaveOurs() {
   if (absl::Status status = next.Save(); !status.ok()) return status;
   TakeFiles(std::move(next));
   unsaved_.clear();
-  WriteUnsaved();
+  WriteUnsaved(source_.statedir, unsaved_);
   return SavedAnswer(saved);
 }
 
 absl::StatusOr<Answer> ConfigCommands::TakeTheirs() {
-  std::vector<Edit> edits = std::exchange(unsaved_, {});
+  std::vector<ConfigEdit> edits = std::exchange(unsaved_, {});
   std::vector<std::string> dropped;
   const absl::StatusOr<std::string> changes = ReloadFiles(&dropped);
   if (!changes.ok()) {
     unsaved_ = std::move(edits);
     return changes.status();
   }
-  for (const Edit& edit : edits) dropped.push_back(edit.ToString());
+  for (const ConfigEdit& edit : edits) dropped.push_back(edit.ToString());
   return ChangesAnswer(*changes, dropped);
 }
 

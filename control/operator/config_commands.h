@@ -18,7 +18,7 @@
 #include "control/agent.h"
 #include "control/config/config.h"
 #include "control/config/config_text.h"
-#include "control/operator/agent_commands.h"
+#include "control/operator/config_edit.h"
 #include "vswitch/base/daemon/command_registry.h"
 #include "vswitch/base/daemon/metric_set.h"
 #include "vswitch/base/unique_fd.h"
@@ -36,16 +36,13 @@ class ConfigCommands {
     std::function<absl::StatusOr<ConfigText>()> load;  // the files, as they are now
     std::function<absl::StatusOr<AgentConfig>(const ConfigText&)> parse;
     std::vector<Kind> kinds;  // of tables that have commands
-    std::string statedir;     // keeps what is not saved, for TakeUnsavedOf
+    std::string statedir;     // keeps what is not saved, for TakeUnsaved
   };
 
   // `text` is what the agent runs with, or will start with.
   ConfigCommands(ConfigText text, Source source);
   ConfigCommands(const ConfigCommands&) = delete;
   ConfigCommands& operator=(const ConfigCommands&) = delete;
-
-  // What the last run with that state directory did not save. Logs it, and forgets it.
-  static std::vector<UnsavedCommand> TakeUnsavedOf(const std::string& statedir);
 
   const ConfigText& text() const { return text_; }
   std::vector<UnsavedCommand> unsaved() const;
@@ -60,42 +57,29 @@ class ConfigCommands {
   void Register(Agent* agent, CommandRegistry* registry);
 
  private:
-  // A command on one table.
-  struct Edit {
-    ConfigText::Table table;
-    std::string verb;                      // "add", "set", "del"
-    std::vector<std::string> assignments;  // not of "del"
-    std::string why_unsaved;
-
-    std::string ToString() const;
-    std::string NewName() const;  // that "set" gives the table; empty: none
-    absl::Status ApplyTo(ConfigText* text) const;
-  };
-
   void RegisterEdits(const std::string& kind, CommandRegistry* registry);
   absl::StatusOr<AgentConfig> Present() const;
   absl::StatusOr<std::string> Apply(ConfigText next);
   absl::StatusOr<std::string> ReloadFiles(std::vector<std::string>* dropped);
   absl::StatusOr<Answer> Run(const std::string& kind, const std::string& verb,
                              std::vector<std::string> arguments);
-  static absl::Status CompleteRename(const AgentConfig& present, std::vector<Edit>* edits);
-  absl::StatusOr<std::string> ApplyEdit(const Edit& edit, ConfigText next);
+  static absl::Status CompleteRename(const AgentConfig& present, std::vector<ConfigEdit>* edits);
+  absl::StatusOr<std::string> ApplyEdit(const ConfigEdit& edit, ConfigText next);
   bool IsNewName(const ConfigText::Table& table) const;
-  std::string SaveEdits(const std::vector<Edit>& edits);
-  ConfigText WithUnsaved(const ConfigText& files, std::vector<Edit>* kept,
+  std::string SaveEdits(const std::vector<ConfigEdit>& edits);
+  ConfigText WithUnsaved(const ConfigText& files, std::vector<ConfigEdit>* kept,
                          std::vector<std::string>* dropped) const;
   void TakeFiles(ConfigText files);
-  void WriteUnsaved() const;
   absl::StatusOr<Answer> Diff() const;
   absl::StatusOr<Answer> Keys(const std::string& kind) const;
   absl::StatusOr<Answer> Save(const std::vector<std::string>& arguments);
   absl::StatusOr<Answer> SaveOurs();
   absl::StatusOr<Answer> TakeTheirs();
 
-  ConfigText files_;           // as they were read or written last
-  std::vector<Edit> unsaved_;  // in the order in which they were made
-  ConfigText text_;            // files_ with the edits of unsaved_
-  UniqueFd reader_lock_;       // of the main file
+  ConfigText files_;                 // as they were read or written last
+  std::vector<ConfigEdit> unsaved_;  // in the order in which they were made
+  ConfigText text_;                  // files_ with the edits of unsaved_
+  UniqueFd reader_lock_;             // of the main file
   const Source source_;
   Agent* agent_ = nullptr;  // null: it waits for its HCA
 };

@@ -91,11 +91,11 @@ TEST_F(ConfigCommandsTest, TemporaryChangesLiveUntilTheNextStart) {
               AllOf(HasSubstr("a reload would change nothing"),
                     HasSubstr("not saved (`config save`):\n"), HasSubstr("+name = \"db0\"\n")));
   Start();
-  const auto lost = ConfigCommands::TakeUnsavedOf(statedir_);
+  const auto lost = TakeUnsaved(statedir_);
   ASSERT_EQ(lost.size(), 2u);
   EXPECT_EQ(lost[0].command, "vport add db0 ves=blue");
   EXPECT_EQ(lost[0].why, "temporary");
-  EXPECT_THAT(ConfigCommands::TakeUnsavedOf(statedir_), IsEmpty()) << "said once";
+  EXPECT_THAT(TakeUnsaved(statedir_), IsEmpty()) << "said once";
 }
 
 TEST_F(ConfigCommandsTest, RemovingATemporaryTableLeavesNothing) {

@@ -449,6 +449,16 @@ TEST_F(OperatorTest, ConfigurationErrorIsReportedWithItsLine) {
   }
 }
 
+TEST_F(OperatorTest, ACheckOfTheConfigurationSaysThatItIsRight) {
+  Host* host = lab().AddHost("h1");
+  const std::string path = lab().Path("eoibd.toml");
+  WriteFile(path, ToToml({}));
+  EXPECT_EQ(host->MustRun({Binary("eoibd"), "--config=" + path, "--check_config"}),
+            path + ": no mistakes; 1 VESes, 1 vPorts\n");
+  EXPECT_THAT(host->Run({Binary("eoibd"), "--config=" + lab().directory(), "--check_config"}).err,
+              HasSubstr("it is a directory; name a file"));
+}
+
 TEST_F(OperatorTest, AgentWithoutFabricReportsMissingSocket) {
   Host* host = lab().AddHost("h1");
   const std::string config = lab().Path("eoibd.toml");

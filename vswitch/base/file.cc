@@ -108,6 +108,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, size_t most) {
   struct stat info;
   if (::stat(path.c_str(), &info) != 0)
     return absl::Status(absl::ErrnoToStatusCode(errno), std::strerror(errno));
+  if (S_ISDIR(info.st_mode)) return absl::InvalidArgumentError("it is a directory; name a file");
   if (!S_ISREG(info.st_mode) || static_cast<size_t>(info.st_size) > most) {
     return absl::InvalidArgumentError(
         absl::StrCat("it is not a regular file of at most ", most, " bytes"));
