@@ -71,7 +71,7 @@ Json CheckGroup(const Ves& ves) {
       "refusal");
 }
 
-// What is wrong with a vPort's interface; empty: nothing.
+// The trouble of a vPort's interface, and the advice; empty: there is none.
 std::pair<std::string, std::string> TroubleOf(const Json& vport) {
   const std::string name = TextOf(vport, "name");
   if (HasValue(vport, "trouble")) return {absl::StrCat(name, ": ", TextOf(vport, "trouble")), ""};

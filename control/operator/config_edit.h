@@ -25,7 +25,8 @@ struct ConfigEdit {
 
 // Keeps the commands in the state directory, for the next run.
 void WriteUnsaved(const std::string& statedir, const std::vector<ConfigEdit>& edits);
-// What the last run with that state directory did not save. Logs it, and forgets it.
+// Returns the commands that the last run with that state directory did not save. Logs them, and
+// forgets them.
 std::vector<UnsavedCommand> TakeUnsaved(const std::string& statedir);
 
 }  // namespace eoib

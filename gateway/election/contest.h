@@ -22,7 +22,7 @@ namespace eoib::gateway {
 class Contest {
  public:
   enum class State : uint8_t { kDown, kListening, kStandby, kCandidate, kSucceeding, kActive };
-  // What follows from a hello of another gateway.
+  // The consequence of a hello of another gateway.
   enum class Reaction : uint8_t { kNone, kObject, kGiveWay };
 
   State state() const { return state_; }
