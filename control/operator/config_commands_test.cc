@@ -2,6 +2,8 @@
 // like when somebody else changes them, too.
 #include "control/operator/config_commands.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include <fstream>
@@ -130,6 +132,18 @@ TEST_F(ConfigCommandsTest, AFileThatOthersReadIsLeftAlone) {
   EXPECT_EQ(Read(path_), kFile);
   EXPECT_EQ(Run("vport add db0 ves=blue"), "add vPort db0\n") << "only this one reads live.toml";
   EXPECT_THAT(Run("config save"), HasSubstr("+mtu = 1400"));
+  EXPECT_EQ(Read(path_), absl::StrCat(kFile, "mtu = 1400\n"));
+}
+
+// A local user may read the file, and lock it as readers do.
+TEST_F(ConfigCommandsTest, TheLocksOfAUserWhoMayOnlyReadCountForNothing) {
+  const UniqueFd user(open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+  struct flock all = {};
+  all.l_type = F_RDLCK;
+  all.l_start = (off_t{1} << 40) + 1;  // behind the lock of the program
+  ASSERT_EQ(fcntl(user.get(), F_OFD_SETLK, &all), 0);
+  ASSERT_EQ(flock(user.get(), LOCK_EX), 0);
+  EXPECT_EQ(Run("vport set web0 mtu=1400"), "change vPort web0, in place\n");
   EXPECT_EQ(Read(path_), absl::StrCat(kFile, "mtu = 1400\n"));
 }
 

@@ -15,7 +15,7 @@ using ::testing::Not;
 
 class SoftCheckTest : public SwitchTest {
  protected:
-  // Of the first agent, as soon as it has `text`.
+  // Returns the check of the first agent as soon as it has `text`.
   std::string WaitForCheck(absl::string_view text) {
     std::string check;
     EXPECT_TRUE(EventuallyTrue(kPatience, [&] {

@@ -140,7 +140,7 @@ class GuestMigrationTest : public SwitchTest, public ::testing::WithParamInterfa
     int request = -1;
     int reply = -1;
   };
-  // Of lines such as "1700000000.123456 52:54:00:00:00:01 > 02:00:00:00:00:01, ethertype IPv4
+  // Reads lines such as "1700000000.123456 52:54:00:00:00:01 > 02:00:00:00:00:01, ethertype IPv4
   // (0x0800), length 98: 10.0.0.2 > 10.0.0.1: ICMP echo reply, id 7, seq 2, length 64".
   static std::vector<Frame> Frames(const Process& tcpdump) {
     std::vector<Frame> frames;

@@ -165,21 +165,30 @@ absl::Status ReplaceFile(const std::string& name, absl::string_view text, bool s
   return status;
 }
 
+// Each reader holds a write lock on one byte of this range, far behind the end of the file. A local
+// user who may only read the file cannot take such a lock, and his read locks are not looked for.
+constexpr off_t kReaders = off_t{1} << 40, kMostReaders = 64;
+
 UniqueFd LockAsReader(const std::string& path) {
-  UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.valid() && ::flock(file.get(), LOCK_SH | LOCK_NB) != 0) file.reset();
-  return file;
+  UniqueFd file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  for (off_t i = 0; file.valid() && i < kMostReaders; ++i) {
+    struct flock lock = {};
+    lock.l_type = F_WRLCK;
+    lock.l_whence = SEEK_SET;
+    lock.l_start = kReaders + i;
+    lock.l_len = 1;
+    if (::fcntl(file.get(), F_OFD_SETLK, &lock) == 0) return file;
+  }
+  return UniqueFd();
 }
 
-bool HasOtherReaders(const UniqueFd& lock) {
-  if (!lock.valid()) return false;
-  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
-    // The attempt may have given up the lock that it had.
-    ::flock(lock.get(), LOCK_SH | LOCK_NB);
-    return true;
-  }
-  ::flock(lock.get(), LOCK_SH | LOCK_NB);
-  return false;
+bool HasOtherReaders(const UniqueFd& own) {
+  struct flock lock = {};
+  lock.l_type = F_RDLCK;  // conflicts with write locks only
+  lock.l_whence = SEEK_SET;
+  lock.l_start = kReaders;
+  lock.l_len = kMostReaders;
+  return own.valid() && ::fcntl(own.get(), F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
 absl::StatusOr<UniqueFd> LockStateDirectory(const std::string& path) {

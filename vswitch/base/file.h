@@ -38,11 +38,12 @@ absl::StatusOr<std::vector<std::string>> DropInsOf(const std::string& path);
 // PATH.new.
 absl::Status ReplaceFile(const std::string& path, absl::string_view text, bool sync = true);
 
-// A lock by which the programs that read a file know of each other. Without a lock if that fails.
+// A lock by which the programs that may write a file know of each other. Without a lock if that
+// fails, as for a file that the program may only read.
 // Lock it again after the file was replaced.
 UniqueFd LockAsReader(const std::string& path);
 // Whether another program has such a lock, on a file that was not replaced since.
-bool HasOtherReaders(const UniqueFd& lock);
+bool HasOtherReaders(const UniqueFd& own);
 
 // Locks a state directory, until the descriptor is closed. kAlreadyExists if another program has
 // locked it.
